@@ -41,7 +41,7 @@ pub use hub::{
 };
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
 pub use plan::{
-    Plan, PlanAction, PlanCompare, PlanCost, PlanDemand, PlanLinks, PlanReport, PlanScenario, PlanScenarios,
+    PlanAction, PlanArgs, PlanCompare, PlanCost, PlanDemand, PlanLinks, PlanReport, PlanScenario, PlanScenarios,
     PlanSimulate,
 };
 pub use probe::{
@@ -111,7 +111,7 @@ pub enum Command {
     /// Show jobs and tests as a page: rates, limits, streams, verdict
     Report(Report),
     /// Plan a network: what it carries, costs and survives, and how long work takes
-    Plan(Plan),
+    Plan(PlanArgs),
     /// Run a node: offer directories to others
     Serve(Serve),
     /// Hand out, list and revoke access keys

@@ -9,7 +9,7 @@ mod statistics;
 mod validation;
 
 pub use generated::generated_sites;
-pub use questionnaire::{Answer, Kind, QUESTIONS, Question, SiteRecord};
+pub use questionnaire::{Answer, CatalogueQuestion, Kind, QUESTIONS, SiteRecord};
 pub use round::{Reminder, Round, RoundState};
 pub use statistics::{Statistics, statistics};
-pub use validation::{Finding, Measured, Severity, validate};
+pub use validation::{AnswerFinding, Measured, Severity, validate};

@@ -3,7 +3,7 @@
 //! Does not know: routes. Rates are in bit/s, shown in Gbit/s.
 
 use model::figure::Figure;
-use scenario::{Demand, Scenario};
+use scenario::{DemandSettings, Scenario};
 
 use crate::loads::{FlowChoice, identifier};
 
@@ -24,7 +24,7 @@ pub fn total(scenario: &Scenario, choice: &FlowChoice) -> Figure {
         })
         .collect();
     let sum: f64 = flows.iter().map(|(_, rate)| rate).sum();
-    let Demand { burst, overprovision, .. } = scenario.demand;
+    let DemandSettings { burst, overprovision, .. } = scenario.demand;
     let names: Vec<&str> = flows.iter().map(|(name, _)| name.as_str()).collect();
     let sum_formula = if names.is_empty() { "0".to_owned() } else { names.join(" + ") };
     let formula = format!("({sum_formula}) * burst * overprovision");
@@ -94,7 +94,7 @@ pub fn grown(rate: &Figure, growth: f64, years: f64) -> Figure {
 }
 
 /// The first year in which a growing demand exceeds a growing capacity; none before 2100, or if capacity grows as fast.
-pub fn crossing(demand: &Figure, capacity: &Figure, settings: &Demand) -> Option<Figure> {
+pub fn crossing(demand: &Figure, capacity: &Figure, settings: &DemandSettings) -> Option<Figure> {
     let first = settings.year?;
     let ratio = (1.0 + settings.growth) / (1.0 + settings.capacity_growth);
     let exceeds = |year: u16| demand.value * ratio.powi(i32::from(year - first)) > capacity.value;
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn demand_that_grows_by_half_a_year_exceeds_four_times_its_capacity_after_four_years() {
-        let settings = Demand { growth: 0.5, year: Some(2024), ..Demand::default() };
+        let settings = DemandSettings { growth: 0.5, year: Some(2024), ..DemandSettings::default() };
         let year = |capacity: f64| {
             let demand = Figure::new("demand", 100.0, "Gbit/s");
             crossing(&demand, &Figure::new("capacity", capacity, "Gbit/s"), &settings).map(|figure| figure.value)
@@ -145,7 +145,7 @@ mod tests {
             crossing(
                 &Figure::new("d", 1.0, ""),
                 &Figure::new("c", 2.0, ""),
-                &Demand { year: Some(2024), ..Demand::default() }
+                &DemandSettings { year: Some(2024), ..DemandSettings::default() }
             ),
             None
         );

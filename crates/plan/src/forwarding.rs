@@ -8,7 +8,7 @@ use crate::network::Network;
 use crate::routes::{self, Avoid};
 
 /// A table of one site: by destination, the link to use.
-pub type Table = BTreeMap<usize, usize>;
+pub type ForwardingTable = BTreeMap<usize, usize>;
 
 /// Virtual networks, with the tables that routers have for each.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,14 +23,14 @@ pub struct VirtualNetwork {
     /// The sites that belong to it.
     pub members: BTreeSet<usize>,
     /// The table of each site for its packets; sites between members have one too.
-    pub tables: BTreeMap<usize, Table>,
+    pub tables: BTreeMap<usize, ForwardingTable>,
     /// Links over which packets pass into another virtual network: the link, and that network. Each is a leak unless it is meant.
     pub exits: BTreeMap<usize, String>,
 }
 
 /// A fault of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
+pub enum ForwardingFault {
     /// A packet stops at a site that has no entry for its destination, or an entry with a link of another site.
     Unreachable {
         /// The virtual network.
@@ -86,7 +86,7 @@ impl Configuration {
     }
 
     /// All faults, each once.
-    pub fn verify(&self, network: &Network) -> BTreeSet<Fault> {
+    pub fn verify(&self, network: &Network) -> BTreeSet<ForwardingFault> {
         let mut faults = BTreeSet::new();
         for (name, virtual_network) in &self.networks {
             for from in &virtual_network.members {
@@ -101,20 +101,20 @@ impl Configuration {
 
 impl VirtualNetwork {
     /// Follows a packet to its destination; returns the fault that it meets.
-    fn follow(&self, network: &Network, name: &str, from: usize, to: usize) -> Option<Fault> {
+    fn follow(&self, network: &Network, name: &str, from: usize, to: usize) -> Option<ForwardingFault> {
         let name = || name.to_owned();
         let mut visited = BTreeSet::new();
         let mut at = from;
         while at != to {
             if !visited.insert(at) {
-                return Some(Fault::Loop { network: name(), from, to, at });
+                return Some(ForwardingFault::Loop { network: name(), from, to, at });
             }
             let entry = self.tables.get(&at).and_then(|table| table.get(&to));
             let Some(link) = entry.filter(|link| network.links.get(**link).is_some_and(|link| link.from == at)) else {
-                return Some(Fault::Unreachable { network: name(), from, to, at });
+                return Some(ForwardingFault::Unreachable { network: name(), from, to, at });
             };
             if let Some(into) = self.exits.get(link) {
-                return Some(Fault::Leak { network: name(), into: into.clone(), at });
+                return Some(ForwardingFault::Leak { network: name(), into: into.clone(), at });
             }
             at = network.links[*link].to;
         }
@@ -122,26 +122,26 @@ impl VirtualNetwork {
     }
 }
 
-impl Fault {
+impl ForwardingFault {
     /// The fault as a sentence with its remedy.
     pub fn show(&self, network: &Network) -> String {
         let site = |at: &usize| network.sites[*at].as_str();
         match self {
-            Fault::Unreachable { network, from, to, at } => format!(
+            ForwardingFault::Unreachable { network, from, to, at } => format!(
                 "{network}: packets from {} to {} stop at {}: add an entry for {} there",
                 site(from),
                 site(to),
                 site(at),
                 site(to)
             ),
-            Fault::Loop { network, from, to, at } => format!(
+            ForwardingFault::Loop { network, from, to, at } => format!(
                 "{network}: packets from {} to {} come back to {}: correct the entry for {} on the circle",
                 site(from),
                 site(to),
                 site(at),
                 site(to)
             ),
-            Fault::Leak { network, into, at } => format!(
+            ForwardingFault::Leak { network, into, at } => format!(
                 "{network}: packets leave for {into} at {}: remove the import between the two, or the route that uses it",
                 site(at)
             ),
@@ -179,7 +179,7 @@ mod tests {
 
     /// A random fault in a random entry that packets use.
     #[derive(Clone, Copy, Debug)]
-    enum Damage {
+    enum InjectedFault {
         Remove,
         SendBack,
         Leak,
@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_random_fault_is_found_and_named(which in any::<prop::sample::Index>(), damage in prop::sample::select(vec![Damage::Remove, Damage::SendBack, Damage::Leak])) {
+        fn a_random_fault_is_found_and_named(which in any::<prop::sample::Index>(), damage in prop::sample::select(vec![InjectedFault::Remove, InjectedFault::SendBack, InjectedFault::Leak])) {
             let network = ring();
             let mut configuration = two_networks(&network);
             // Entries of hops that some packet takes: those of members themselves.
@@ -199,23 +199,23 @@ mod tests {
             let virtual_network = configuration.networks.get_mut(&name).unwrap();
             let link = virtual_network.tables[&site][&to];
             match damage {
-                Damage::Remove => drop(virtual_network.tables.get_mut(&site).unwrap().remove(&to)),
-                Damage::SendBack => {
+                InjectedFault::Remove => drop(virtual_network.tables.get_mut(&site).unwrap().remove(&to)),
+                InjectedFault::SendBack => {
                     let next = network.links[link].to;
                     let back = network.reverse(link).unwrap();
                     virtual_network.tables.entry(next).or_default().insert(to, back);
                 }
-                Damage::Leak => drop(virtual_network.exits.insert(link, "internet".to_owned())),
+                InjectedFault::Leak => drop(virtual_network.exits.insert(link, "internet".to_owned())),
             }
             let faults = configuration.verify(&network);
-            let is_named = |fault: &Fault| match (damage, fault) {
-                (Damage::Remove, Fault::Unreachable { network, to: of, at, .. }) => (network, of, at) == (&name, &to, &site),
-                (Damage::SendBack, Fault::Loop { network, to: of, .. }) => (network, of) == (&name, &to),
-                (Damage::Leak, Fault::Leak { network, at, .. }) => (network, at) == (&name, &site),
+            let is_named = |fault: &ForwardingFault| match (damage, fault) {
+                (InjectedFault::Remove, ForwardingFault::Unreachable { network, to: of, at, .. }) => (network, of, at) == (&name, &to, &site),
+                (InjectedFault::SendBack, ForwardingFault::Loop { network, to: of, .. }) => (network, of) == (&name, &to),
+                (InjectedFault::Leak, ForwardingFault::Leak { network, at, .. }) => (network, at) == (&name, &site),
                 _ => false,
             };
             // A packet that is sent back by its destination has already arrived.
-            let arrives = matches!(damage, Damage::SendBack) && network.links[link].to == to;
+            let arrives = matches!(damage, InjectedFault::SendBack) && network.links[link].to == to;
             prop_assert!(arrives || faults.iter().any(is_named), "{damage:?} of {name} at {site} to {to}: {faults:?}");
         }
     }

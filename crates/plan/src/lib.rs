@@ -37,5 +37,6 @@ mod simulate;
 pub mod storage;
 
 pub use simulate::{
-    Moment, Outcome, PathTerms, Progress, Resource, ResourceOutcome, WorkOutcome, equilibrium_loss, simulate,
+    CoursePoint, Outcome, PathTerms, ResourceOutcome, SharedResource, SimulationProgress, WorkOutcome,
+    equilibrium_loss, simulate,
 };

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::network::Network;
-use crate::routes::{Avoid, Route, shortest};
+use crate::routes::{Avoid, NetworkRoute, shortest};
 
 /// The times and the equipment of an optical network.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +57,7 @@ pub struct PathOutcome {
 /// A path that is in use.
 struct Lit {
     request: usize,
-    route: Route,
+    route: NetworkRoute,
     /// From when on it carries data.
     lit_s: f64,
     left_bytes: f64,
@@ -162,7 +162,7 @@ impl Agents<'_> {
         }
     }
 
-    fn free(&mut self, route: &Route) {
+    fn free(&mut self, route: &NetworkRoute) {
         for link in &route.links {
             if let Some(used) = self.used.get_mut(link) {
                 *used -= 1;

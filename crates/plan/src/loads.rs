@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 
 use model::figure::Figure;
-use scenario::{Flow, Scenario};
+use scenario::{FlowDemand, Scenario};
 
 use crate::network::Network;
-use crate::routes::{self, Avoid, Route};
+use crate::routes::{self, Avoid, NetworkRoute};
 
 /// Which flows count.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,7 @@ pub struct RoutedFlow {
     /// The rate, bit/s.
     pub rate_bit_s: f64,
     /// The route; none if there is no route.
-    pub route: Option<Route>,
+    pub route: Option<NetworkRoute>,
 }
 
 /// The load of a link.
@@ -65,7 +65,7 @@ impl FlowChoice {
     }
 
     /// Whether a flow counts.
-    pub fn counts(&self, flow: &Flow) -> bool {
+    pub fn counts(&self, flow: &FlowDemand) -> bool {
         let is_on = flow.switch.as_ref().is_none_or(|switch| self.switches.contains(switch));
         is_on && self.year.is_none_or(|year| flow.years.contains(year))
     }
@@ -100,7 +100,7 @@ pub fn loads(scenario: &Scenario, network: &Network, choice: &FlowChoice, avoid:
 }
 
 /// The route of a flow. Where the sites that it is to go over cannot be reached, it takes the shortest route, as a network layer would.
-fn route(network: &Network, flow: &Flow, from: usize, to: usize, avoid: &Avoid) -> Option<Route> {
+fn route(network: &Network, flow: &FlowDemand, from: usize, to: usize, avoid: &Avoid) -> Option<NetworkRoute> {
     routes::over(network, from, &flow.via, to, avoid).or_else(|| routes::between(network, from, to, avoid))
 }
 

@@ -11,7 +11,7 @@ pub const SECONDS_PER_KM: f64 = 5e-6;
 
 /// A directed link.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Link {
+pub struct NetworkLink {
     /// The name of its path, with the direction: `perth-singapore ab`.
     pub name: String,
     /// The number of its path in the scenario. The two directions of a path share it.
@@ -53,7 +53,7 @@ pub struct Network {
     /// The names of the sites, by the scenario's numbers.
     pub sites: Vec<String>,
     /// Two for each path, in the order of the scenario.
-    pub links: Vec<Link>,
+    pub links: Vec<NetworkLink>,
     /// In alphabetical order.
     pub risks: Vec<SharedRisk>,
     /// Fixed routes, in both directions: the links, and the one-way delay if it is stated.
@@ -150,7 +150,7 @@ impl Network {
     }
 }
 
-fn link(scenario: &Scenario, number: usize, direction: usize) -> Link {
+fn link(scenario: &Scenario, number: usize, direction: usize) -> NetworkLink {
     let path = &scenario.paths[number];
     let way: &PathDirection = &path.directions[direction];
     let key = ["ab", "ba"][direction];
@@ -163,7 +163,7 @@ fn link(scenario: &Scenario, number: usize, direction: usize) -> Link {
         Some(km) if way.members[0].delay.is_zero() => km * SECONDS_PER_KM,
         _ => way.members[0].delay.as_secs_f64(),
     };
-    Link {
+    NetworkLink {
         name: format!("{} {key}", path.name),
         path: number,
         direction,

@@ -10,7 +10,7 @@ use crate::routes::Avoid;
 
 /// What fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum FailureCase {
     /// Both directions of a path, by its number in the scenario.
     Path(usize),
     /// All links of a shared risk, by its number in the network.
@@ -21,7 +21,7 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Consequence {
     /// What fails.
-    pub failure: Failure,
+    pub failure: FailureCase,
     /// Its name.
     pub name: String,
     /// Flows that take another route, by numbers into [`Loads::flows`].
@@ -51,9 +51,9 @@ pub fn failures(scenario: &Scenario, network: &Network, choice: &FlowChoice) -> 
     let before = loads(scenario, network, choice, &Avoid::default());
     let mut paths: Vec<usize> = network.links.iter().map(|link| link.path).collect();
     paths.dedup();
-    let of_paths = paths.into_iter().map(|path| (Failure::Path(path), scenario.paths[path].name.clone()));
+    let of_paths = paths.into_iter().map(|path| (FailureCase::Path(path), scenario.paths[path].name.clone()));
     let of_risks = network.risks.iter().enumerate();
-    let of_risks = of_risks.map(|(number, risk)| (Failure::SharedRisk(number), risk.name.clone()));
+    let of_risks = of_risks.map(|(number, risk)| (FailureCase::SharedRisk(number), risk.name.clone()));
     let mut all: Vec<Consequence> = of_paths
         .chain(of_risks)
         .map(|(failure, name)| consequence(scenario, network, choice, &before, failure, name))
@@ -67,12 +67,12 @@ fn consequence(
     network: &Network,
     choice: &FlowChoice,
     before: &Loads,
-    failure: Failure,
+    failure: FailureCase,
     name: String,
 ) -> Consequence {
     let failed: Vec<usize> = match &failure {
-        Failure::Path(path) => network.links_of_path(*path).collect(),
-        Failure::SharedRisk(risk) => network.risks[*risk].links.clone(),
+        FailureCase::Path(path) => network.links_of_path(*path).collect(),
+        FailureCase::SharedRisk(risk) => network.risks[*risk].links.clone(),
     };
     let avoid = Avoid { links: failed.into_iter().collect(), ..Avoid::default() };
     let after = loads(scenario, network, choice, &avoid);

@@ -12,7 +12,7 @@ const ROUTES_TRIED: usize = 64;
 
 /// A route: links one behind the other.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Route {
+pub struct NetworkRoute {
     /// Numbers into [`Network::links`].
     pub links: Vec<usize>,
     /// The sum of the one-way delays, seconds.
@@ -32,9 +32,9 @@ pub struct Avoid {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiversePair {
     /// The shorter one.
-    pub primary: Route,
+    pub primary: NetworkRoute,
     /// The longer one.
-    pub backup: Route,
+    pub backup: NetworkRoute,
 }
 
 /// A site that the search has reached.
@@ -62,19 +62,22 @@ impl PartialOrd for ReachedSite {
 }
 
 /// The route between two sites: the fixed one, if there is one and all of its links may be used; else the shortest.
-pub fn between(network: &Network, from: usize, to: usize, avoid: &Avoid) -> Option<Route> {
+pub fn between(network: &Network, from: usize, to: usize, avoid: &Avoid) -> Option<NetworkRoute> {
     let is_open = |link: &usize| !avoid.links.contains(link) && network.links[*link].capacity_bit_s > 0.0;
     match network.fixed.get(&(from, to)).filter(|fixed| fixed.links.iter().all(is_open)) {
         None => shortest(network, from, to, avoid),
         Some(fixed) => {
-            let route = Route::new(network, fixed.links.clone());
-            Some(Route { delay_s: fixed.delay_s.map_or(route.delay_s, |delay| delay.max(route.delay_s)), ..route })
+            let route = NetworkRoute::new(network, fixed.links.clone());
+            Some(NetworkRoute {
+                delay_s: fixed.delay_s.map_or(route.delay_s, |delay| delay.max(route.delay_s)),
+                ..route
+            })
         }
     }
 }
 
 /// The route of least delay (Dijkstra); none if there is no route. A site's route to itself has no links.
-pub fn shortest(network: &Network, from: usize, to: usize, avoid: &Avoid) -> Option<Route> {
+pub fn shortest(network: &Network, from: usize, to: usize, avoid: &Avoid) -> Option<NetworkRoute> {
     let mut least = vec![f64::INFINITY; network.sites.len()];
     let mut reached_by: Vec<Option<usize>> = vec![None; network.sites.len()];
     let mut open = BinaryHeap::from([ReachedSite { delay_s: 0.0, hops: 0, site: from }]);
@@ -103,7 +106,7 @@ pub fn shortest(network: &Network, from: usize, to: usize, avoid: &Avoid) -> Opt
     None
 }
 
-fn trace(network: &Network, from: usize, to: usize, reached_by: &[Option<usize>]) -> Route {
+fn trace(network: &Network, from: usize, to: usize, reached_by: &[Option<usize>]) -> NetworkRoute {
     let mut links = Vec::new();
     let mut site = to;
     while let Some(link) = reached_by[site].filter(|_| site != from) {
@@ -111,11 +114,11 @@ fn trace(network: &Network, from: usize, to: usize, reached_by: &[Option<usize>]
         site = network.links[link].from;
     }
     links.reverse();
-    Route::new(network, links)
+    NetworkRoute::new(network, links)
 }
 
 /// The route over given sites in their order: the shortest leg to each.
-pub fn over(network: &Network, from: usize, via: &[usize], to: usize, avoid: &Avoid) -> Option<Route> {
+pub fn over(network: &Network, from: usize, via: &[usize], to: usize, avoid: &Avoid) -> Option<NetworkRoute> {
     if via.is_empty() {
         return between(network, from, to, avoid);
     }
@@ -124,13 +127,13 @@ pub fn over(network: &Network, from: usize, via: &[usize], to: usize, avoid: &Av
     for leg in stops.windows(2) {
         links.extend(shortest(network, leg[0], leg[1], avoid)?.links);
     }
-    Some(Route::new(network, links))
+    Some(NetworkRoute::new(network, links))
 }
 
 /// Up to `count` routes without loops, the shortest first (Yen, 1971).
-pub fn shortest_routes(network: &Network, from: usize, to: usize, count: usize) -> Vec<Route> {
-    let mut found: Vec<Route> = shortest(network, from, to, &Avoid::default()).into_iter().collect();
-    let mut candidates: Vec<Route> = Vec::new();
+pub fn shortest_routes(network: &Network, from: usize, to: usize, count: usize) -> Vec<NetworkRoute> {
+    let mut found: Vec<NetworkRoute> = shortest(network, from, to, &Avoid::default()).into_iter().collect();
+    let mut candidates: Vec<NetworkRoute> = Vec::new();
     while found.len() < count {
         let Some(last) = found.last().cloned() else { break };
         for split in 0..last.links.len() {
@@ -145,7 +148,7 @@ pub fn shortest_routes(network: &Network, from: usize, to: usize, count: usize) 
             };
             let spur = network.links[last.links[split]].from;
             let Some(tail) = shortest(network, spur, to, &avoid) else { continue };
-            let route = Route::new(network, head.iter().copied().chain(tail.links).collect());
+            let route = NetworkRoute::new(network, head.iter().copied().chain(tail.links).collect());
             if !candidates.contains(&route) && !found.contains(&route) {
                 candidates.push(route);
             }
@@ -166,11 +169,11 @@ pub fn diverse_pair(network: &Network, from: usize, to: usize) -> Option<Diverse
     pairs.min_by(|a, b| a.delay_s().total_cmp(&b.delay_s())).map(DiversePair::ordered)
 }
 
-impl Route {
+impl NetworkRoute {
     /// A route over these links.
-    pub fn new(network: &Network, links: Vec<usize>) -> Route {
+    pub fn new(network: &Network, links: Vec<usize>) -> NetworkRoute {
         let delay_s = links.iter().map(|link| network.links[*link].delay_s).sum();
-        Route { links, delay_s }
+        NetworkRoute { links, delay_s }
     }
 
     /// The sites that it goes over, ends included; none if it has no links.
@@ -195,7 +198,7 @@ impl Route {
         1.0 - self.links.iter().map(|link| 1.0 - network.links[*link].loss).product::<f64>()
     }
 
-    fn compare(&self, other: &Route) -> Ordering {
+    fn compare(&self, other: &NetworkRoute) -> Ordering {
         self.delay_s.total_cmp(&other.delay_s).then_with(|| self.links.cmp(&other.links))
     }
 

@@ -27,7 +27,7 @@ pub const LV08: Constants =
 
 /// A link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Link {
+pub struct SimgridLink {
     /// Bytes per second.
     pub bandwidth_bytes_s: f64,
     /// Seconds.
@@ -36,7 +36,7 @@ pub struct Link {
 
 /// A flow over links, by their numbers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Flow {
+pub struct SimgridFlow {
     /// Its size.
     pub bytes: f64,
     /// The links.
@@ -44,9 +44,9 @@ pub struct Flow {
 }
 
 /// The rates of flows that are there together, bytes per second.
-pub fn rates(constants: Constants, links: &[Link], flows: &[Flow]) -> Vec<f64> {
+pub fn rates(constants: Constants, links: &[SimgridLink], flows: &[SimgridFlow]) -> Vec<f64> {
     let capacities: Vec<f64> = links.iter().map(|link| link.bandwidth_bytes_s * constants.bandwidth_factor).collect();
-    let demand = |flow: &Flow| {
+    let demand = |flow: &SimgridFlow| {
         let of_flow = || flow.links.iter().map(|link| links[*link]);
         let latency: f64 = of_flow().map(|link| link.latency_s).sum();
         let added: f64 = of_flow().map(|link| constants.weight_bytes / link.bandwidth_bytes_s).sum();
@@ -63,7 +63,7 @@ pub fn rates(constants: Constants, links: &[Link], flows: &[Flow]) -> Vec<f64> {
 }
 
 /// The time of a flow that is alone, seconds.
-pub fn time_alone_s(constants: Constants, links: &[Link], flow: &Flow) -> f64 {
+pub fn time_alone_s(constants: Constants, links: &[SimgridLink], flow: &SimgridFlow) -> f64 {
     let latency: f64 = flow.links.iter().map(|link| links[*link].latency_s).sum();
     let rate = rates(constants, links, std::slice::from_ref(flow))[0];
     constants.latency_factor * latency + flow.bytes / rate
@@ -77,8 +77,8 @@ mod tests {
     #[test]
     fn the_published_cases_of_the_window_are_reproduced() {
         let time = |latency_s: f64, gamma_bytes: f64| {
-            let links = [Link { bandwidth_bytes_s: 1e10, latency_s }];
-            time_alone_s(Constants { gamma_bytes, ..CM02 }, &links, &Flow { bytes: 1e10, links: vec![0] })
+            let links = [SimgridLink { bandwidth_bytes_s: 1e10, latency_s }];
+            time_alone_s(Constants { gamma_bytes, ..CM02 }, &links, &SimgridFlow { bytes: 1e10, links: vec![0] })
         };
         for (latency_s, gamma_bytes, published_s) in [
             (0.0, 4_194_304.0, 1.000_000),
@@ -97,10 +97,10 @@ mod tests {
 
     #[test]
     fn flows_share_a_link_in_inverse_proportion_to_their_latencies() {
-        let near = Link { bandwidth_bytes_s: 1e12, latency_s: 0.010 };
-        let far = Link { bandwidth_bytes_s: 1e12, latency_s: 0.040 };
-        let shared = Link { bandwidth_bytes_s: 1e9, latency_s: 0.0 };
-        let flow = |link: usize| Flow { bytes: 1e12, links: vec![link, 2] };
+        let near = SimgridLink { bandwidth_bytes_s: 1e12, latency_s: 0.010 };
+        let far = SimgridLink { bandwidth_bytes_s: 1e12, latency_s: 0.040 };
+        let shared = SimgridLink { bandwidth_bytes_s: 1e9, latency_s: 0.0 };
+        let flow = |link: usize| SimgridFlow { bytes: 1e12, links: vec![link, 2] };
         let constants = Constants { gamma_bytes: 0.0, ..CM02 };
         let given = rates(constants, &[near, far, shared], &[flow(0), flow(1)]);
         assert!((given[0] / given[1] - 4.0).abs() < 1e-9, "{given:?}");
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn the_default_variant_adds_latency_and_takes_three_percent() {
-        let links = [Link { bandwidth_bytes_s: 1.25e8, latency_s: 0.010 }];
-        let flow = Flow { bytes: 1.25e9, links: vec![0] };
+        let links = [SimgridLink { bandwidth_bytes_s: 1.25e8, latency_s: 0.010 }];
+        let flow = SimgridFlow { bytes: 1.25e9, links: vec![0] };
         let constants = Constants { gamma_bytes: 0.0, ..LV08 };
         assert!((time_alone_s(constants, &links, &flow) - (0.1301 + 10.0 / 0.97)).abs() < 1e-9);
     }

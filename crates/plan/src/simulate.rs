@@ -21,22 +21,22 @@ use scenario::Scenario;
 
 use self::outages::{Disturbance, Effect, disturbances};
 use self::placement::{Feed, Placement, place};
-use self::queue::Queue;
+use self::queue::SimulatedQueue;
 use self::rates::Rates;
 use self::resources::Resources;
 use crate::network::Network;
-use crate::routes::{self, Avoid, Route};
+use crate::routes::{self, Avoid, NetworkRoute};
 
 pub use law::{PathTerms, equilibrium_loss};
-pub use outcome::{Moment, Outcome, ResourceOutcome, WorkOutcome};
-pub use resources::Resource;
+pub use outcome::{CoursePoint, Outcome, ResourceOutcome, WorkOutcome};
+pub use resources::SharedResource;
 
 /// The most rounds at one moment: a step of no length that repeats is a fault of the simulator, and must not hang it.
 const ROUNDS_WITHOUT_PROGRESS_MAX: u32 = 10_000;
 
 /// How far a simulation is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
+pub struct SimulationProgress {
     /// The simulated time so far, seconds.
     pub now_s: f64,
     /// The time to simulate, seconds.
@@ -51,18 +51,18 @@ struct Simulator<'a> {
     network: Network,
     resources: Resources,
     capacities: Vec<f64>,
-    queues: Vec<Queue>,
+    queues: Vec<SimulatedQueue>,
     feeds: Vec<Feed>,
     rates: Rates,
     /// The earliest is the last.
     disturbances: Vec<Disturbance>,
     now_s: f64,
-    meters: Meters,
+    meters: SimulationMeters,
     outcome: Outcome,
 }
 
 /// Sums over the simulated time.
-struct Meters {
+struct SimulationMeters {
     /// Bytes over each resource.
     carried: Vec<f64>,
     /// Bytes over each resource in the present round.
@@ -78,7 +78,11 @@ struct Meters {
 
 /// Simulates the work of a scenario in its network of a year. `carry_on` is called each round; if it returns false, the simulation ends there,
 /// and the outcome holds what happened until then.
-pub fn simulate(scenario: &Scenario, year: Option<u16>, carry_on: &mut dyn FnMut(Progress) -> bool) -> Outcome {
+pub fn simulate(
+    scenario: &Scenario,
+    year: Option<u16>,
+    carry_on: &mut dyn FnMut(SimulationProgress) -> bool,
+) -> Outcome {
     let mut simulator = Simulator::new(scenario, Network::new(scenario, year));
     simulator.run(carry_on);
     simulator.finish()
@@ -104,7 +108,7 @@ impl<'a> Simulator<'a> {
                 course: Vec::new(),
                 ignored,
             },
-            meters: Meters {
+            meters: SimulationMeters {
                 carried: vec![0.0; count],
                 round: vec![0.0; count],
                 peak_bytes_s: vec![0.0; count],
@@ -125,7 +129,7 @@ impl<'a> Simulator<'a> {
         simulator
     }
 
-    fn run(&mut self, carry_on: &mut dyn FnMut(Progress) -> bool) {
+    fn run(&mut self, carry_on: &mut dyn FnMut(SimulationProgress) -> bool) {
         let duration_s = self.scenario.simulation.duration.as_secs_f64();
         let mut idle_rounds = 0;
         self.point();
@@ -140,11 +144,11 @@ impl<'a> Simulator<'a> {
             if self.now_s >= duration_s * self.outcome.course.len() as f64 / outcome::POINTS as f64 {
                 self.point();
             }
-            if self.queues.iter().all(Queue::is_done) {
+            if self.queues.iter().all(SimulatedQueue::is_done) {
                 self.outcome.complete = true;
                 break;
             }
-            let progress = Progress { now_s: self.now_s, duration_s, events: self.outcome.events };
+            let progress = SimulationProgress { now_s: self.now_s, duration_s, events: self.outcome.events };
             if !carry_on(progress) || idle_rounds > ROUNDS_WITHOUT_PROGRESS_MAX {
                 self.outcome.stopped = true;
                 break;
@@ -170,7 +174,7 @@ impl<'a> Simulator<'a> {
     /// Gives each queue its route.
     fn route(&mut self, closed: &BTreeSet<usize>) {
         let avoid = Avoid { links: closed.clone(), ..Avoid::default() };
-        let mut known: std::collections::HashMap<(usize, usize), Option<Route>> = Default::default();
+        let mut known: std::collections::HashMap<(usize, usize), Option<NetworkRoute>> = Default::default();
         for queue in &mut self.queues {
             let mut find = |from: usize, to: usize| {
                 let find = || routes::between(&self.network, from, to, &avoid);
@@ -262,7 +266,7 @@ impl<'a> Simulator<'a> {
             }
             let completed = self.queues[parent].take_completed();
             for feed in self.feeds.iter().filter(|feed| feed.from == parent) {
-                if let files::Files::Fed(files) = &mut self.queues[feed.to].files {
+                if let files::QueueFiles::Fed(files) = &mut self.queues[feed.to].files {
                     files.extend(completed.iter().copied());
                 }
             }
@@ -277,7 +281,7 @@ impl<'a> Simulator<'a> {
             return;
         }
         let arrived = self.queues.iter().map(|queue| queue.waiting(self.now_s) as f64 * queue.files.mean_bytes());
-        self.outcome.course.push(Moment {
+        self.outcome.course.push(CoursePoint {
             at_s: self.now_s,
             rate_bit_s: if seconds > 0.0 { self.meters.since_point * 8.0 / seconds } else { 0.0 },
             waiting: self.queues.iter().map(|queue| queue.waiting(self.now_s)).sum(),
@@ -312,7 +316,7 @@ fn deadline_s(work: &scenario::Work) -> f64 {
 }
 
 /// The outcomes of work before it begins. The files of a queue that a relay feeds are those of the relay.
-fn work_outcomes(scenario: &Scenario, queues: &[Queue], feeds: &[Feed]) -> Vec<WorkOutcome> {
+fn work_outcomes(scenario: &Scenario, queues: &[SimulatedQueue], feeds: &[Feed]) -> Vec<WorkOutcome> {
     let mut files: Vec<u64> = queues.iter().map(|queue| queue.files.left()).collect();
     // A feed comes after the queue that it is from.
     for feed in feeds {

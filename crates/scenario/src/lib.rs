@@ -35,8 +35,8 @@ use std::time::Duration;
 use model::units::{BitRate, Bytes};
 
 pub use planning::{
-    Congestion, Cost, Crossing, Demand, FixedRoute, Flow, LinkFacts, Order, Scheduler, Simulation, SiteFacts, Sizes,
-    Work, Years,
+    Congestion, Cost, Crossing, DemandSettings, FixedRoute, FlowDemand, LinkFacts, Scheduler, ServingOrder,
+    SimulationSettings, SiteFacts, Sizes, Work, Years,
 };
 pub use problem::Problem;
 pub use read::LAB_SITES_MAX;
@@ -61,15 +61,15 @@ pub struct Scenario {
     /// In the order of the file.
     pub routes: Vec<FixedRoute>,
     /// How demand is provisioned and grows.
-    pub demand: Demand,
+    pub demand: DemandSettings,
     /// In the order of the file.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<FlowDemand>,
     /// In the order of the file.
     pub work: Vec<Work>,
     /// In the order of the file.
     pub costs: Vec<Cost>,
     /// Settings of the simulator.
-    pub simulation: Simulation,
+    pub simulation: SimulationSettings,
 }
 
 /// A site: an emulated host.

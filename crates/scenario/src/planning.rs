@@ -82,7 +82,7 @@ pub struct Crossing {
 
 /// A rate that is to flow from each of some sites to each of others.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Flow {
+pub struct FlowDemand {
     /// As in the file.
     pub name: String,
     /// The line of its header.
@@ -105,7 +105,7 @@ pub struct Flow {
 
 /// How demand is provisioned and how it grows.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Demand {
+pub struct DemandSettings {
     /// The factor for bursts.
     pub burst: f64,
     /// The factor for capacity beyond the demand.
@@ -130,7 +130,7 @@ pub enum Sizes {
 
 /// How the sources of a work serve its targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum ServingOrder {
     /// All targets at the same time.
     #[default]
     Parallel,
@@ -162,7 +162,7 @@ pub struct Work {
     /// How many of the targets each file is copied to.
     pub copies: u32,
     /// Whether targets are served in parallel or in turn.
-    pub order: Order,
+    pub order: ServingOrder,
     /// Each site with the sites that get their files from it instead of from the source.
     pub relays: Vec<(usize, Vec<usize>)>,
     /// The community and the activity, for fair shares.
@@ -230,7 +230,7 @@ pub enum Congestion {
 
 /// Settings of the simulator.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Simulation {
+pub struct SimulationSettings {
     /// The simulated time.
     pub duration: Duration,
     /// The time between two rounds of the scheduler; zero recomputes at each change.
@@ -250,15 +250,15 @@ impl Years {
     }
 }
 
-impl Default for Demand {
-    fn default() -> Demand {
-        Demand { burst: 1.0, overprovision: 1.0, growth: 0.0, capacity_growth: 0.0, year: None }
+impl Default for DemandSettings {
+    fn default() -> DemandSettings {
+        DemandSettings { burst: 1.0, overprovision: 1.0, growth: 0.0, capacity_growth: 0.0, year: None }
     }
 }
 
-impl Default for Simulation {
-    fn default() -> Simulation {
-        Simulation {
+impl Default for SimulationSettings {
+    fn default() -> SimulationSettings {
+        SimulationSettings {
             duration: Duration::from_secs(86_400),
             step: Duration::from_secs(10),
             scheduler: Scheduler::default(),

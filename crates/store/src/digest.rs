@@ -129,7 +129,7 @@ pub fn of_file(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm]) ->
 /// The file cannot be read.
 pub fn of_unfinished(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm], size: u64) -> Result<Vec<Digest>> {
     let present = source.stat()?.meta.size.min(size);
-    Ok(of_length(source, path, algorithms, Length { present, total: size }, &|| true)?.unwrap_or_default())
+    Ok(of_length(source, path, algorithms, DigestedLength { present, total: size }, &|| true)?.unwrap_or_default())
 }
 
 /// As [`of_file`], as long as `is_wanted`, which is called regularly, returns `true`. `None` once it returns `false`.
@@ -143,11 +143,11 @@ pub fn of_file_while(
     is_wanted: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<Digest>>> {
     let size = source.stat()?.meta.size;
-    of_length(source, path, algorithms, Length { present: size, total: size }, is_wanted)
+    of_length(source, path, algorithms, DigestedLength { present: size, total: size }, is_wanted)
 }
 
 /// The length of a file, bytes: `present` can be read now, zeros follow up to `total`.
-struct Length {
+struct DigestedLength {
     present: u64,
     total: u64,
 }
@@ -156,7 +156,7 @@ fn of_length(
     source: &dyn Source,
     path: &RelPath,
     algorithms: &[Algorithm],
-    length: Length,
+    length: DigestedLength,
     is_wanted: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<Digest>>> {
     let with_adler32 = algorithms.contains(&Algorithm::Adler32);

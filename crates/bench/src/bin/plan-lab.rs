@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use bench::machine;
-use bench::plan::cells::{self, Cell};
+use bench::plan::cells::{self, LabCell};
 use bench::plan::lab_run::{CellTimes, LabBench, simulated_times};
 use bench::program::{self, Binary, Results};
 use clap::Parser;
@@ -48,7 +48,7 @@ fn run(args: &Args) -> Result<bool> {
         "--only needs --out DIR: a part of the table must not replace the whole one"
     );
     let bench = LabBench { longhaul: &longhaul, scratch: scratch.path(), stop: &stop };
-    let mut rows: Vec<(Cell, CellTimes)> = Vec::new();
+    let mut rows: Vec<(LabCell, CellTimes)> = Vec::new();
     for cell in cells::all().into_iter().filter(|cell| program::is_wanted(&args.only, &cell.name)) {
         let simulated_s = simulated_times(&cell)?;
         let (real_s, limited) = bench.run(&cell)?;
@@ -82,7 +82,7 @@ fn run(args: &Args) -> Result<bool> {
     Ok(right >= RIGHT_MIN.min(rows.len()))
 }
 
-fn row(cell: &Cell, times: &CellTimes) -> String {
+fn row(cell: &LabCell, times: &CellTimes) -> String {
     format!(
         "| {} | {} | {} | {:+.1} % |",
         cell.name,

@@ -19,7 +19,7 @@ pub struct CellWork {
 
 /// A cell: a network, and what is copied in it at the same time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
+pub struct LabCell {
     /// What it varies.
     pub name: String,
     /// Sites, paths and events, in the words of a scenario.
@@ -30,7 +30,7 @@ pub struct Cell {
     pub congestion: &'static str,
 }
 
-impl Cell {
+impl LabCell {
     /// The scenario of the cell.
     pub fn scenario(&self) -> String {
         let mut text = self.network.clone();
@@ -59,7 +59,7 @@ const RTTS_MS: [u32; 3] = [10, 100, 303];
 const LARGE: (u64, u64) = (8, 100_000_000);
 
 /// All cells.
-pub fn all() -> Vec<Cell> {
+pub fn all() -> Vec<LabCell> {
     let mut cells = Vec::new();
     for rtt_ms in RTTS_MS {
         cells.push(pair(&format!("clean, {rtt_ms} ms"), rtt_ms, 500, "", LARGE));
@@ -91,12 +91,12 @@ fn two_sites(rtt_ms: u32, mbit_s: u32, words: &str) -> String {
     )
 }
 
-fn pair(name: &str, rtt_ms: u32, mbit_s: u32, words: &str, files: (u64, u64)) -> Cell {
+fn pair(name: &str, rtt_ms: u32, mbit_s: u32, words: &str, files: (u64, u64)) -> LabCell {
     let work = vec![copy("a", "b", files)];
-    Cell { name: name.to_owned(), network: two_sites(rtt_ms, mbit_s, words), work, congestion: "bbr" }
+    LabCell { name: name.to_owned(), network: two_sites(rtt_ms, mbit_s, words), work, congestion: "bbr" }
 }
 
-fn cubic_under_loss(rtt_ms: u32) -> Cell {
+fn cubic_under_loss(rtt_ms: u32) -> LabCell {
     let mut cell =
         pair(&format!("CUBIC, 8 streams, 0.01 % loss, {rtt_ms} ms"), rtt_ms, 500, "loss = \"0.01%\"\n", LARGE);
     cell.work[0].streams = Some(8);
@@ -107,32 +107,32 @@ fn cubic_under_loss(rtt_ms: u32) -> Cell {
     cell
 }
 
-fn two_copies(rtt_ms: u32) -> Cell {
+fn two_copies(rtt_ms: u32) -> LabCell {
     let mut cell = pair(&format!("two copies share a path, {rtt_ms} ms"), rtt_ms, 500, "", LARGE);
     cell.work = vec![copy("a", "b", (4, 100_000_000)), copy("a", "b", (4, 100_000_000))];
     cell
 }
 
-fn with_event(name: &str, rtt_ms: u32, event: &str) -> Cell {
+fn with_event(name: &str, rtt_ms: u32, event: &str) -> LabCell {
     let mut cell = pair(name, rtt_ms, 500, "", LARGE);
     cell.network += event;
     cell
 }
 
 /// Three sites behind one uplink, at different distances.
-fn shared_uplink() -> Cell {
+fn shared_uplink() -> LabCell {
     let network = "[site.a]\nmtu = 1500\nuplink = { rate = \"500Mbit/s\" }\n[site.b]\nmtu = 1500\n[site.c]\nmtu = 1500\n[site.d]\nmtu = 1500\n\
                    [path.a-b]\nrtt = \"10ms\"\n[path.a-c]\nrtt = \"50ms\"\n[path.a-d]\nrtt = \"150ms\"\n";
     let work = ["b", "c", "d"].map(|to| copy("a", to, (3, 100_000_000))).to_vec();
-    Cell { name: "three targets behind one uplink".into(), network: network.into(), work, congestion: "bbr" }
+    LabCell { name: "three targets behind one uplink".into(), network: network.into(), work, congestion: "bbr" }
 }
 
 /// Two paths one behind the other, the second of which a shorter copy shares.
-fn chain() -> Cell {
+fn chain() -> LabCell {
     let network = "[site.a]\nmtu = 1500\n[site.b]\nmtu = 1500\n[site.c]\nmtu = 1500\n\
                    [path.a-b]\nrtt = \"20ms\"\nrate = \"500Mbit/s\"\n[path.b-c]\nrtt = \"20ms\"\nrate = \"300Mbit/s\"\n";
     let work = vec![copy("a", "c", (3, 100_000_000)), copy("b", "c", (3, 100_000_000))];
-    Cell { name: "two paths in a row, the second shared".into(), network: network.into(), work, congestion: "bbr" }
+    LabCell { name: "two paths in a row, the second shared".into(), network: network.into(), work, congestion: "bbr" }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use lab::Lab;
 use plan::simulate;
 use scenario::Scenario;
 
-use super::cells::{Cell, CellWork};
+use super::cells::{CellWork, LabCell};
 use crate::data;
 use crate::job::Data;
 use crate::node::SiteProcesses;
@@ -54,7 +54,7 @@ impl CellTimes {
 ///
 /// # Errors
 /// The cell makes no scenario, or its work does not end.
-pub fn simulated_times(cell: &Cell) -> Result<Vec<f64>> {
+pub fn simulated_times(cell: &LabCell) -> Result<Vec<f64>> {
     let text = cell.scenario();
     let scenario = Scenario::read(&text).map_err(|problem| anyhow!("{problem}\n{text}"))?;
     let outcome = simulate(&scenario, None, &mut |_| true);
@@ -67,7 +67,7 @@ impl LabBench<'_> {
     ///
     /// # Errors
     /// The lab, a node or a copy fails, or a signal stopped the run.
-    pub fn run(&self, cell: &Cell) -> Result<(Vec<f64>, Option<String>)> {
+    pub fn run(&self, cell: &LabCell) -> Result<(Vec<f64>, Option<String>)> {
         let dir = tempfile::Builder::new().prefix("cell-").tempdir_in(self.scratch)?;
         let text = cell.scenario();
         let mut scenario = Scenario::read(&text).map_err(|problem| anyhow!("{problem}\n{text}"))?;
@@ -121,7 +121,7 @@ impl LabBench<'_> {
     }
 }
 
-fn arguments(cell: &Cell, work: &CellWork, source: &Path, at: usize) -> Vec<String> {
+fn arguments(cell: &LabCell, work: &CellWork, source: &Path, at: usize) -> Vec<String> {
     let mut arguments: Vec<String> =
         ["cp", "--quiet", "-r", "--congestion", cell.congestion].map(String::from).to_vec();
     if let Some(streams) = work.streams {

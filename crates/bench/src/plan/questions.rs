@@ -19,7 +19,7 @@ pub struct Version {
 
 /// A question with the versions that were compared.
 #[derive(Debug)]
-pub struct Question {
+pub struct PlanQuestion {
     /// The question.
     pub text: &'static str,
     /// The versions.
@@ -71,7 +71,7 @@ const TELESCOPES: &str = r#"
 "#;
 
 /// All questions.
-pub fn all() -> Vec<Question> {
+pub fn all() -> Vec<PlanQuestion> {
     vec![push_order(), replicas(), relays(), selfish(), marks(), caches(), restoration(), paths_on_demand()]
 }
 
@@ -98,7 +98,7 @@ fn push(order: &str, replicas: u32) -> Outcome {
     ))
 }
 
-fn push_order() -> Question {
+fn push_order() -> PlanQuestion {
     let version = |name, order| {
         let outcome = push(order, 1);
         let answer = format!(
@@ -108,13 +108,13 @@ fn push_order() -> Question {
         );
         Version { name, answer }
     };
-    Question {
+    PlanQuestion {
         text: "Do telescopes push to the centres in turn, or to all in parallel?",
         versions: vec![version("in turn", "in-turn"), version("in parallel", "parallel")],
     }
 }
 
-fn replicas() -> Question {
+fn replicas() -> PlanQuestion {
     let version = |name, copies| {
         let outcome = push("parallel", copies);
         let days = last_h(&outcome) / 24.0;
@@ -126,14 +126,14 @@ fn replicas() -> Question {
         );
         Version { name, answer }
     };
-    Question {
+    PlanQuestion {
         text: "One or two replicas, pushed by the telescopes?",
         versions: vec![version("one", 1), version("two", 2)],
     }
 }
 
 /// Ten sites share one link of 100 Gbit/s over 60 ms; one of them opens more streams than the others.
-fn selfish() -> Question {
+fn selfish() -> PlanQuestion {
     let version = |name, scheduler: &str, streams: u32| {
         let mut text =
             "[site.source]\n[site.exchange]\n[path.source-exchange]\nrtt = \"50ms\"\nrate = \"100Gbit/s\"\n".to_owned();
@@ -156,7 +156,7 @@ fn selfish() -> Question {
         }
         Version { name, answer }
     };
-    Question {
+    PlanQuestion {
         text: "What does a site win by more streams, and who pays?",
         versions: vec![
             version("no scheduler, 4 streams as all others", "none", 4),
@@ -178,7 +178,7 @@ const SELFISH_TERMS: PathTerms = PathTerms {
     streams: None,
 };
 
-fn marks() -> Question {
+fn marks() -> PlanQuestion {
     let version = |name, mark: &str| {
         let text = format!(
             "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"100ms\"\nrate = \"100Gbit/s\"\nmark = \"{mark}\"\n\
@@ -187,13 +187,13 @@ fn marks() -> Question {
         let outcome = run(&text);
         Version { name, answer: format!("3 PB take {:.1} days", last_h(&outcome) / 24.0) }
     };
-    Question {
+    PlanQuestion {
         text: "What does a lower high-water mark cost a campaign?",
         versions: vec![version("100 %", "100%"), version("80 %", "80%"), version("50 %", "50%")],
     }
 }
 
-fn relays() -> Question {
+fn relays() -> PlanQuestion {
     let version = |name, relays: &str| {
         let text = format!(
             "{TELESCOPES}[work.push]\nfrom = \"low\"\nto = [\"europe\", \"canada\", \"india\"]\nbytes = \"1PB\"\nfile = \"10GB\"\ncopies = 3\n{relays}"
@@ -202,7 +202,7 @@ fn relays() -> Question {
         let answer = format!("three copies of 1 PB are there after {:.1} days", last_h(&outcome) / 24.0);
         Version { name, answer }
     };
-    Question {
+    PlanQuestion {
         text: "Does the telescope send every copy, or do centres pass them on?",
         versions: vec![
             version("the telescope sends three", ""),
@@ -212,7 +212,7 @@ fn relays() -> Question {
 }
 
 /// A cache of named data beside a site that reads 2 GB objects by Zipf's law.
-fn caches() -> Question {
+fn caches() -> PlanQuestion {
     let requests = Requests { objects: 100_000, object_bytes: 2e9, exponent: 0.8, count: 400_000, seed: 7 };
     let version = |name, part: f64| {
         let bytes = part * requests.objects as f64 * requests.object_bytes;
@@ -226,14 +226,14 @@ fn caches() -> Question {
         );
         Version { name, answer }
     };
-    Question {
+    PlanQuestion {
         text: "What does a cache of named data spare a link? (200 TB of objects, popularity by Zipf's law with 0.8)",
         versions: vec![version("no cache", 0.0), version("2 TB", 0.01), version("20 TB", 0.1), version("100 TB", 0.5)],
     }
 }
 
 /// 10 TB move while the only short link is cut after 200 s.
-fn restoration() -> Question {
+fn restoration() -> PlanQuestion {
     let version = |name, restored: &str| {
         let text = format!(
             "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"20ms\"\nrate = \"100Gbit/s\"\n[path.a-c]\nrtt = \"60ms\"\nrate = \"100Gbit/s\"\n\
@@ -242,7 +242,7 @@ fn restoration() -> Question {
         );
         Version { name, answer: format!("10 TB take {:.0} s", run(&text).work[0].last_s) }
     };
-    Question {
+    PlanQuestion {
         text: "What does a cut cost a transfer?",
         versions: vec![
             version("protected, 50 ms", "50ms"),
@@ -253,7 +253,7 @@ fn restoration() -> Question {
 }
 
 /// Agents ask for paths of one wavelength before transfers of 12.5 TB.
-fn paths_on_demand() -> Question {
+fn paths_on_demand() -> PlanQuestion {
     let text = "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"20ms\"\n[path.a-c]\nrtt = \"60ms\"\n[path.c-b]\nrtt = \"60ms\"\n";
     let network = match Scenario::read(text) {
         Ok(scenario) => Network::new(&scenario, None),
@@ -275,7 +275,7 @@ fn paths_on_demand() -> Question {
             answer: format!("light after {waited:.0} s at the latest, the last transfer ends after {ended:.0} s"),
         }
     };
-    Question {
+    PlanQuestion {
         text: "Six transfers of 12.5 TB, one every 5 min, over optical paths on demand",
         versions: vec![
             version("one wavelength", 1, &[]),

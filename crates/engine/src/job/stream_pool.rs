@@ -87,7 +87,7 @@ pub(super) fn path(role: SealingEnd, socket: &TcpStream) -> Option<Path> {
 }
 
 /// The state that stream threads share.
-struct Shared {
+struct PoolState {
     terms: StreamTerms,
     side: Arc<dyn Side>,
     streams: Mutex<HashMap<u32, PooledStream>>,
@@ -103,10 +103,10 @@ struct Shared {
 }
 
 /// Counts a connection that is being dialled, until it is dropped.
-struct Dialling(Arc<Shared>);
+struct Dialling(Arc<PoolState>);
 
 impl Dialling {
-    fn begin(shared: &Arc<Shared>) -> Dialling {
+    fn begin(shared: &Arc<PoolState>) -> Dialling {
         shared.dialling.fetch_add(1, Ordering::AcqRel);
         Dialling(Arc::clone(shared))
     }
@@ -126,12 +126,12 @@ pub(super) struct StreamPool {
     pub peer: String,
     pub timeouts: Timeouts,
     pub running: usize,
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     end_sender: Sender<StreamEnd>,
     waker: Waker,
 }
 
-impl Shared {
+impl PoolState {
     fn streams(&self) -> MutexGuard<'_, HashMap<u32, PooledStream>> {
         self.streams.lock()
     }
@@ -182,7 +182,7 @@ impl StreamPool {
         let (end_sender, ends) = channel();
         let peer = link.peer().to_owned();
         let timeouts = *link.timeouts();
-        let shared = Shared {
+        let shared = PoolState {
             terms: terms.clone(),
             side: Arc::clone(side),
             streams: Mutex::default(),

@@ -7,7 +7,7 @@ use wire::receiver::{Judgement, Wanted};
 
 use super::Receiving;
 
-/// The number of steps that may wait to be reported; a peer that does not read them makes the metadata worker wait.
+/// The number of steps that may wait to be reported; where the peer leaves them unread, the metadata worker waits.
 const STEPS_WAITING_MAX: usize = 1 << 16;
 
 impl Receiving {

@@ -11,7 +11,8 @@ use model::v1::hub::{
     SiteAnswers, SiteCatalogue, SiteFinding, SiteQuestion, SiteQuestions, SiteRecord, SiteRound, SiteStatistics,
 };
 use plan::catalogue::{
-    Kind, Measured, QUESTIONS, Question, Round, RoundState, Severity, SiteRecord as PlanRecord, statistics, validate,
+    CatalogueQuestion, Kind, Measured, QUESTIONS, Round, RoundState, Severity, SiteRecord as PlanRecord, statistics,
+    validate,
 };
 use serde_json::json;
 use tokio::sync::watch;
@@ -37,7 +38,7 @@ pub fn questions() -> SiteQuestions {
     SiteQuestions { questions: QUESTIONS.iter().map(question).collect() }
 }
 
-fn question(question: &Question) -> SiteQuestion {
+fn question(question: &CatalogueQuestion) -> SiteQuestion {
     let (kind, unit, choices): (&str, &str, &[&str]) = match question.kind {
         Kind::Number(unit) => ("number", unit, &[]),
         Kind::Year => ("year", "", &[]),
@@ -107,7 +108,7 @@ pub async fn put(hub: &HubState, member: &Member, site: &str, sent: SiteAnswers)
     check_name(site)?;
     let mut stored = BTreeMap::new();
     for (name, text) in sent.answers.into_iter().filter(|(_, text)| !text.trim().is_empty()) {
-        let Some(question) = Question::named(&name) else {
+        let Some(question) = CatalogueQuestion::named(&name) else {
             return Err(Refused::new(
                 400,
                 format!("there is no question {name}: GET /api/v1/plan/questions names them"),
@@ -243,7 +244,7 @@ fn check_owner(member: &Member, before: Option<&SiteRecordRow>) -> Result<(), Re
 }
 
 fn findings(record: &PlanRecord) -> Vec<SiteFinding> {
-    let finding = |finding: plan::catalogue::Finding| SiteFinding {
+    let finding = |finding: plan::catalogue::AnswerFinding| SiteFinding {
         question: finding.question.to_owned(),
         is_error: finding.severity == Severity::Error,
         text: finding.text,
@@ -258,7 +259,8 @@ fn answers(row: &SiteRecordRow) -> BTreeMap<String, String> {
 
 /// The record of stored answers. An answer to a question that has changed since is left out.
 fn read(site: &str, answers: &BTreeMap<String, String>) -> PlanRecord {
-    let answer = |(name, text): (&String, &String)| Some((name.clone(), Question::named(name)?.read(text).ok()?));
+    let answer =
+        |(name, text): (&String, &String)| Some((name.clone(), CatalogueQuestion::named(name)?.read(text).ok()?));
     PlanRecord { site: site.to_owned(), answers: answers.iter().filter_map(answer).collect() }
 }
 

@@ -11,7 +11,7 @@ use super::HubOption;
 /// SCENARIO is a file, or the name of a shipped one: `longhaul plan scenarios` names these. docs/plan.md has the language and
 /// three worked examples. Nothing is sent or changed: everything is computed from the file.
 #[derive(Debug, ClapArgs)]
-pub struct Plan {
+pub struct PlanArgs {
     #[command(subcommand)]
     pub action: PlanAction,
 }

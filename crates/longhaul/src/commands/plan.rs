@@ -13,7 +13,7 @@ use std::path::Path;
 use model::Exit;
 use scenario::{SHIPPED, Scenario, shipped};
 
-use crate::args::{Plan, PlanAction, PlanScenario, PlanScenarios};
+use crate::args::{PlanAction, PlanArgs, PlanScenario, PlanScenarios, PlanSimulate};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
@@ -31,14 +31,14 @@ struct LoadedScenario {
 ///
 /// # Errors
 /// The scenario cannot be read or makes no sense, an argument does not fit it, a hub does not answer, or a page cannot be written.
-pub fn run(plan: &Plan, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+pub fn run(plan: &PlanArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     match &plan.action {
         PlanAction::Scenarios(args) => print_scenarios(args, printer),
         PlanAction::Check(args) => check::run(&load(args)?, printer),
         PlanAction::Demand(args) => figures::demand(args, &load(&args.scenario)?, printer),
         PlanAction::Cost(args) => figures::cost(args, &load(&args.scenario)?, printer),
         PlanAction::Links(args) => links::run(args, &load(&args.scenario)?, printer),
-        PlanAction::Simulate(args) => simulation::run(args, load(&args.scenario)?, printer),
+        PlanAction::Simulate(args) => simulate(args, load(&args.scenario)?, printer),
         PlanAction::Compare(args) => compare::run(args, printer),
         PlanAction::Twin(at) => twin::run(at, settings, printer),
         PlanAction::Report(args) => page::run(args, &load(&args.scenario)?, printer),
@@ -86,6 +86,31 @@ fn print_scenarios(args: &PlanScenarios, printer: &Printer) -> Result<Exit, Fail
         }
     }
     Ok(Exit::Done)
+}
+
+/// Simulates the work, writes a page if one was asked for, and prints the results.
+///
+/// # Errors
+/// The scenario has no work, or the page cannot be written.
+fn simulate(args: &PlanSimulate, mut loaded: LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
+    if let Some(seed) = args.seed {
+        loaded.scenario.seed = seed;
+    }
+    let outcome = simulation::run_to_the_end(&loaded, printer)?;
+    let document = outcome.document(&loaded.name, loaded.scenario.seed, loaded.year);
+    if let Some(file) = &args.out {
+        page::write(file, &page::simulation(&loaded.name, &document))?;
+    }
+    if printer.is_json() {
+        printer.object(&document);
+    } else {
+        simulation::print(&document, printer);
+    }
+    Ok(match (document.stopped, document.complete) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Done,
+        (false, false) => Exit::Partial,
+    })
 }
 
 impl LoadedScenario {

@@ -11,12 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::id::Uuid;
-use model::v1::State;
 use model::v1::node::{Credentials, Order, Problem, S3};
-use model::v1::{Change, Stage, Transfer};
+use model::v1::{Change, Stage, State, Transfer};
 use nodeapi::{Api, Error, Which};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 use rustls::{ClientConfig, RootCertStore};
 use web::{Dialer, HttpUrl};
 

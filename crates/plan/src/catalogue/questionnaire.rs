@@ -21,7 +21,7 @@ pub enum Kind {
 
 /// A question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct CatalogueQuestion {
     /// The name of the answer in files and in the API.
     pub name: &'static str,
     /// The question as a site reads it.
@@ -55,7 +55,7 @@ pub struct SiteRecord {
 }
 
 /// All questions, in the order of the form.
-pub const QUESTIONS: &[Question] = &[
+pub const QUESTIONS: &[CatalogueQuestion] = &[
     question("contact", "Who answers questions about this record?", "name and mail address", Kind::Text, true),
     question(
         "disk_pb",
@@ -134,13 +134,19 @@ pub const QUESTIONS: &[Question] = &[
     ),
 ];
 
-const fn question(name: &'static str, text: &'static str, hint: &'static str, kind: Kind, required: bool) -> Question {
-    Question { name, text, hint, kind, required }
+const fn question(
+    name: &'static str,
+    text: &'static str,
+    hint: &'static str,
+    kind: Kind,
+    required: bool,
+) -> CatalogueQuestion {
+    CatalogueQuestion { name, text, hint, kind, required }
 }
 
-impl Question {
+impl CatalogueQuestion {
     /// The question of a name.
-    pub fn named(name: &str) -> Option<&'static Question> {
+    pub fn named(name: &str) -> Option<&'static CatalogueQuestion> {
         QUESTIONS.iter().find(|question| question.name == name)
     }
 
@@ -207,7 +213,7 @@ mod tests {
 
     #[test]
     fn answers_are_read_by_their_kind() {
-        let read = |name: &str, text: &str| Question::named(name).unwrap().read(text);
+        let read = |name: &str, text: &str| CatalogueQuestion::named(name).unwrap().read(text);
         assert_eq!(read("disk_pb", " 29.5 "), Ok(Answer::Number(29.5)));
         assert_eq!(read("raid", "RAID6"), Ok(Answer::Text("raid6".into())));
         assert_eq!(read("dtn", "Yes"), Ok(Answer::YesNo(true)));
@@ -216,7 +222,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_another_kind_is_refused_with_what_to_write() {
-        let problem = |name: &str, text: &str| Question::named(name).unwrap().read(text).unwrap_err();
+        let problem = |name: &str, text: &str| CatalogueQuestion::named(name).unwrap().read(text).unwrap_err();
         assert!(problem("disk_pb", "2 PB").contains("without the unit"));
         assert!(problem("disk_pb", "-1").contains("not negative"));
         assert!(problem("disk_pb", "NaN").contains("cannot be"));

@@ -14,14 +14,14 @@ const LINK_GBIT_S_MAX: f64 = 10_000.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The record is complete, but somebody should look at it.
-    Question,
+    CatalogueQuestion,
     /// The record cannot be used as it is.
     Error,
 }
 
 /// A finding about an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct AnswerFinding {
     /// The question, by its name.
     pub question: &'static str,
     /// How bad it is.
@@ -40,26 +40,26 @@ pub struct Measured {
 }
 
 /// Checks a record.
-pub fn validate(record: &SiteRecord, measured: Measured) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = missing(record).collect();
+pub fn validate(record: &SiteRecord, measured: Measured) -> Vec<AnswerFinding> {
+    let mut findings: Vec<AnswerFinding> = missing(record).collect();
     findings.extend(absurd(record));
     findings.extend(contradictions(record));
     findings.extend(contradicted(record, measured));
     findings
 }
 
-fn missing(record: &SiteRecord) -> impl Iterator<Item = Finding> {
+fn missing(record: &SiteRecord) -> impl Iterator<Item = AnswerFinding> {
     let lacks = |name: &str| !record.answers.contains_key(name);
-    QUESTIONS.iter().filter(move |question| question.required && lacks(question.name)).map(|question| Finding {
+    QUESTIONS.iter().filter(move |question| question.required && lacks(question.name)).map(|question| AnswerFinding {
         question: question.name,
         severity: Severity::Error,
         text: format!("no answer to: {}", question.text),
     })
 }
 
-fn absurd(record: &SiteRecord) -> Vec<Finding> {
+fn absurd(record: &SiteRecord) -> Vec<AnswerFinding> {
     let beyond = |name: &'static str, most: f64, unit: &str| {
-        record.number(name).filter(|number| *number > most).map(|number| Finding {
+        record.number(name).filter(|number| *number > most).map(|number| AnswerFinding {
             question: name,
             severity: Severity::Error,
             text: format!("{number} {unit} is more than any site has: is the unit right?"),
@@ -71,10 +71,10 @@ fn absurd(record: &SiteRecord) -> Vec<Finding> {
         .collect()
 }
 
-fn contradictions(record: &SiteRecord) -> Vec<Finding> {
+fn contradictions(record: &SiteRecord) -> Vec<AnswerFinding> {
     let mut findings = Vec::new();
     let mut ask = |question: &'static str, text: String| {
-        findings.push(Finding { question, severity: Severity::Question, text });
+        findings.push(AnswerFinding { question, severity: Severity::CatalogueQuestion, text });
     };
     if record.yes("dtn") == Some(false) && record.number("dtn_count").is_some_and(|count| count > 0.0) {
         ask("dtn_count", "the site has no data transfer node, but says how many: correct one of the two".to_owned());
@@ -101,12 +101,12 @@ fn contradictions(record: &SiteRecord) -> Vec<Finding> {
 }
 
 /// Claims that a measurement does not reach.
-fn contradicted(record: &SiteRecord, measured: Measured) -> Vec<Finding> {
+fn contradicted(record: &SiteRecord, measured: Measured) -> Vec<AnswerFinding> {
     let compare = |question: &'static str, measured: Option<f64>| {
         let (claim, measured) = (record.number(question)?, measured?);
-        (measured < claim * TOLERANCE).then(|| Finding {
+        (measured < claim * TOLERANCE).then(|| AnswerFinding {
             question,
-            severity: Severity::Question,
+            severity: Severity::CatalogueQuestion,
             text: format!(
                 "the site says {claim} Gbit/s, the best measurement is {measured:.1}: measure again, or correct the answer"
             ),
@@ -129,7 +129,10 @@ mod tests {
 
     fn findings(answers: &[(&str, Answer)], measured: Measured) -> Vec<&'static str> {
         let all = validate(&record(answers), measured);
-        all.iter().filter(|finding| finding.severity == Severity::Question).map(|finding| finding.question).collect()
+        all.iter()
+            .filter(|finding| finding.severity == Severity::CatalogueQuestion)
+            .map(|finding| finding.question)
+            .collect()
     }
 
     #[test]

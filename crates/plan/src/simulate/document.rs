@@ -5,7 +5,7 @@
 use hdrhistogram::Histogram;
 use model::v1::plan::{PlanMoment, PlanQuantiles, PlanResource, PlanSimulation, PlanWork};
 
-use super::{Moment, Outcome, ResourceOutcome, WorkOutcome};
+use super::{CoursePoint, Outcome, ResourceOutcome, WorkOutcome};
 
 impl Outcome {
     /// The results as a document, for a scenario of this name.
@@ -57,7 +57,7 @@ fn resource(resource: &ResourceOutcome) -> PlanResource {
     }
 }
 
-fn moment(moment: &Moment) -> PlanMoment {
+fn moment(moment: &CoursePoint) -> PlanMoment {
     PlanMoment {
         at_s: moment.at_s,
         rate_bit_s: moment.rate_bit_s,

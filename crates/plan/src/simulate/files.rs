@@ -11,7 +11,7 @@ const LOG_DEVIATION: f64 = 1.0;
 
 /// A file whose turn has come.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct File {
+pub struct SimulatedFile {
     /// When it arrived, seconds.
     pub arrived_s: f64,
     /// Its size.
@@ -24,11 +24,11 @@ pub struct File {
 
 /// The files that a queue gets.
 #[derive(Clone, Debug)]
-pub enum Files {
+pub enum QueueFiles {
     /// Files that arrive evenly.
     Even(EvenFiles),
     /// Files that another queue has brought to the source.
-    Fed(VecDeque<File>),
+    Fed(VecDeque<SimulatedFile>),
 }
 
 /// Files that arrive evenly over a time, or all at once.
@@ -48,56 +48,58 @@ pub struct EvenFiles {
     pub sizes: Sizes,
 }
 
-impl Files {
+impl QueueFiles {
     /// When the next file is there; infinite if none comes by itself.
     pub fn next_s(&self) -> f64 {
         match self {
-            Files::Even(files) if files.begun < files.count => files.first_s + files.begun as f64 * files.interval_s,
-            Files::Even(_) => f64::INFINITY,
-            Files::Fed(files) => files.front().map_or(f64::INFINITY, |file| file.arrived_s),
+            QueueFiles::Even(files) if files.begun < files.count => {
+                files.first_s + files.begun as f64 * files.interval_s
+            }
+            QueueFiles::Even(_) => f64::INFINITY,
+            QueueFiles::Fed(files) => files.front().map_or(f64::INFINITY, |file| file.arrived_s),
         }
     }
 
     /// Takes the next file.
-    pub fn take(&mut self, random: &mut fastrand::Rng) -> Option<File> {
+    pub fn take(&mut self, random: &mut fastrand::Rng) -> Option<SimulatedFile> {
         let arrived_s = self.next_s();
         match self {
-            Files::Even(files) if files.begun < files.count => {
+            QueueFiles::Even(files) if files.begun < files.count => {
                 files.begun += 1;
                 let bytes = size(files.mean_bytes, files.sizes, random);
-                Some(File { arrived_s, bytes, left_bytes: bytes, failures: 0 })
+                Some(SimulatedFile { arrived_s, bytes, left_bytes: bytes, failures: 0 })
             }
-            Files::Even(_) => None,
-            Files::Fed(files) => files.pop_front(),
+            QueueFiles::Even(_) => None,
+            QueueFiles::Fed(files) => files.pop_front(),
         }
     }
 
     /// Files that are there at a time and have not begun.
     pub fn waiting(&self, now_s: f64) -> u64 {
         match self {
-            Files::Even(files) if now_s < files.first_s => 0,
-            Files::Even(files) if files.interval_s == 0.0 => files.count - files.begun,
-            Files::Even(files) => {
+            QueueFiles::Even(files) if now_s < files.first_s => 0,
+            QueueFiles::Even(files) if files.interval_s == 0.0 => files.count - files.begun,
+            QueueFiles::Even(files) => {
                 let arrived = ((now_s - files.first_s) / files.interval_s) as u64 + 1;
                 arrived.min(files.count).saturating_sub(files.begun)
             }
-            Files::Fed(files) => files.iter().filter(|file| file.arrived_s <= now_s).count() as u64,
+            QueueFiles::Fed(files) => files.iter().filter(|file| file.arrived_s <= now_s).count() as u64,
         }
     }
 
     /// Files that have not begun, whether they are there or not.
     pub fn left(&self) -> u64 {
         match self {
-            Files::Even(files) => files.count - files.begun,
-            Files::Fed(files) => files.len() as u64,
+            QueueFiles::Even(files) => files.count - files.begun,
+            QueueFiles::Fed(files) => files.len() as u64,
         }
     }
 
     /// The mean size of the files.
     pub fn mean_bytes(&self) -> f64 {
         match self {
-            Files::Even(files) => files.mean_bytes,
-            Files::Fed(files) => files.iter().map(|file| file.bytes).sum::<f64>() / files.len().max(1) as f64,
+            QueueFiles::Even(files) => files.mean_bytes,
+            QueueFiles::Fed(files) => files.iter().map(|file| file.bytes).sum::<f64>() / files.len().max(1) as f64,
         }
     }
 }
@@ -120,8 +122,8 @@ fn normal(random: &mut fastrand::Rng) -> f64 {
 mod tests {
     use super::*;
 
-    fn even(interval_s: f64, sizes: Sizes) -> Files {
-        Files::Even(EvenFiles { first_s: 10.0, interval_s, count: 100_000, begun: 0, mean_bytes: 2e9, sizes })
+    fn even(interval_s: f64, sizes: Sizes) -> QueueFiles {
+        QueueFiles::Even(EvenFiles { first_s: 10.0, interval_s, count: 100_000, begun: 0, mean_bytes: 2e9, sizes })
     }
 
     #[test]

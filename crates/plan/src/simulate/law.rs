@@ -9,7 +9,7 @@ use pilot::Known;
 use scenario::{Congestion, Profile, Scenario, Work};
 
 use crate::network::Network;
-use crate::routes::Route;
+use crate::routes::NetworkRoute;
 
 /// Bytes of a packet that are not payload: IPv6 and TCP with time stamps.
 const HEADER_BYTES: f64 = 72.0;
@@ -56,8 +56,8 @@ impl PathTerms {
         network: &Network,
         work: &Work,
         source: usize,
-        there: &Route,
-        back: &Route,
+        there: &NetworkRoute,
+        back: &NetworkRoute,
     ) -> PathTerms {
         let mtu = there.links.iter().map(|link| network.links[*link].mtu_bytes).fold(f64::INFINITY, f64::min);
         let buffer = match scenario.sites[source].profile {

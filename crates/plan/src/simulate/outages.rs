@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use scenario::{Change, Event, Scenario, Target, Word};
 
-use super::resources::{Resource, Resources};
+use super::resources::{Resources, SharedResource};
 use crate::network::Network;
 
 /// A change at a time.
@@ -104,10 +104,10 @@ fn links(network: &Network, change: &Change) -> Vec<usize> {
     network.links_of_path(path).filter(is_meant).collect()
 }
 
-fn touched(links: &[usize], change: &Change) -> impl Iterator<Item = Resource> {
+fn touched(links: &[usize], change: &Change) -> impl Iterator<Item = SharedResource> {
     let uplink = match change.target {
-        Target::Uplink { site } => vec![Resource::UplinkOut(site), Resource::UplinkIn(site)],
+        Target::Uplink { site } => vec![SharedResource::UplinkOut(site), SharedResource::UplinkIn(site)],
         Target::Path { .. } => Vec::new(),
     };
-    links.iter().map(|link| Resource::Link(*link)).collect::<Vec<_>>().into_iter().chain(uplink)
+    links.iter().map(|link| SharedResource::Link(*link)).collect::<Vec<_>>().into_iter().chain(uplink)
 }

@@ -51,7 +51,7 @@ pub struct ResourceOutcome {
 
 /// The state at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Moment {
+pub struct CoursePoint {
     /// The time, seconds.
     pub at_s: f64,
     /// The rate of all transfers, bit/s, on average since the last moment.
@@ -80,7 +80,7 @@ pub struct Outcome {
     /// All that were used, the most used first.
     pub resources: Vec<ResourceOutcome>,
     /// Over time.
-    pub course: Vec<Moment>,
+    pub course: Vec<CoursePoint>,
     /// What the simulator does not know of the scenario.
     pub ignored: Vec<String>,
 }
@@ -88,8 +88,9 @@ pub struct Outcome {
 impl WorkOutcome {
     /// The results of work that has not begun.
     pub fn new(name: &str, files: u64) -> WorkOutcome {
-        // Three significant digits; the bounds are constants that the crate accepts.
-        let histogram = || Histogram::new_with_bounds(1, LONGEST_MS, 3).expect("bounds of the histogram are valid");
+        // Three significant digits.
+        #[expect(clippy::expect_used, reason = "the bounds are constants that the library accepts")]
+        let histogram = || Histogram::new_with_bounds(1, LONGEST_MS, 3).expect("bounds of the histogram");
         WorkOutcome {
             name: name.to_owned(),
             files,

@@ -3,10 +3,10 @@
 //! Targets of files with fewer copies than targets are chosen by `replicas`, the code that a hub's rules run.
 
 use replicas::{Candidate, Choice};
-use scenario::{Order, Scenario, Work};
+use scenario::{Scenario, ServingOrder, Work};
 
-use super::files::{EvenFiles, Files};
-use super::queue::Queue;
+use super::files::{EvenFiles, QueueFiles};
+use super::queue::SimulatedQueue;
 
 /// Groups of files that are placed together, as datasets are. More of them even out the parts; 1,000 leave 3 % between ten targets.
 const GROUPS_MAX: u64 = 1000;
@@ -24,7 +24,7 @@ pub struct Feed {
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
     /// In the order of the work, then of sources, then of targets.
-    pub queues: Vec<Queue>,
+    pub queues: Vec<SimulatedQueue>,
     /// From relays to those they feed.
     pub feeds: Vec<Feed>,
 }
@@ -54,8 +54,9 @@ impl Placement {
                     continue;
                 }
                 let seed = scenario.seed ^ (self.queues.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let mut queue = Queue::new(number, (*source, *target), files_of(work, files), work.failures, seed);
-                queue.after = previous.filter(|_| work.order == Order::InTurn);
+                let mut queue =
+                    SimulatedQueue::new(number, (*source, *target), files_of(work, files), work.failures, seed);
+                queue.after = previous.filter(|_| work.order == ServingOrder::InTurn);
                 previous = Some(self.queues.len());
                 self.queues.push(queue);
             }
@@ -72,9 +73,9 @@ impl Placement {
             let fed = work.relays.iter().filter(|(feeder, _)| *feeder == relay).flat_map(|(_, fed)| fed);
             for target in fed.filter(|target| work.to.contains(target)) {
                 let seed = scenario.seed ^ (self.queues.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let files = Files::Fed(Default::default());
+                let files = QueueFiles::Fed(Default::default());
                 self.feeds.push(Feed { from: at, to: self.queues.len() });
-                self.queues.push(Queue::new(number, (relay, *target), files, work.failures, seed));
+                self.queues.push(SimulatedQueue::new(number, (relay, *target), files, work.failures, seed));
                 self.queues[at].feeds = true;
             }
             at += 1;
@@ -87,8 +88,8 @@ fn feeder(work: &Work, target: usize) -> Option<usize> {
     work.relays.iter().find(|(_, fed)| fed.contains(&target)).map(|(feeder, _)| *feeder)
 }
 
-fn files_of(work: &Work, count: u64) -> Files {
-    Files::Even(EvenFiles {
+fn files_of(work: &Work, count: u64) -> QueueFiles {
+    QueueFiles::Even(EvenFiles {
         first_s: work.at.as_secs_f64(),
         interval_s: work.over.as_secs_f64() / count as f64,
         count,

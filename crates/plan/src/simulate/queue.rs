@@ -10,7 +10,7 @@ use model::Fault;
 use sched::limits::{FILE_BACKOFF, QUEUE_TRANSFERS_MAX};
 use sched::retry::{Remedy, remedy};
 
-use super::files::{File, Files};
+use super::files::{QueueFiles, SimulatedFile};
 use super::law::PathTerms;
 
 /// Files of one transfer, as a hub orders them from a node.
@@ -22,7 +22,7 @@ const NO_TIME_S: f64 = 1e-6;
 
 /// A queue.
 #[derive(Clone, Debug)]
-pub struct Queue {
+pub struct SimulatedQueue {
     /// The work, by its number in the scenario.
     pub work: usize,
     /// The site that sends.
@@ -38,15 +38,15 @@ pub struct Queue {
     /// The rate that all its transfers have together, bytes per second.
     pub rate_bytes_s: f64,
     /// Files that have not begun.
-    pub files: Files,
+    pub files: QueueFiles,
     /// Share of the attempts that fail.
     pub failure_rate: f64,
     /// Whether completed files are kept for queues that this one feeds.
     pub feeds: bool,
-    /// Completed files since the last call of [`Queue::take_completed`].
-    completed: Vec<File>,
+    /// Completed files since the last call of [`SimulatedQueue::take_completed`].
+    completed: Vec<SimulatedFile>,
     retries: BinaryHeap<Retry>,
-    transfers: Vec<Transfer>,
+    transfers: Vec<SimulatedTransfer>,
     random: fastrand::Rng,
     moved_bytes: f64,
 }
@@ -55,7 +55,7 @@ pub struct Queue {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Done {
     /// The file.
-    pub file: File,
+    pub file: SimulatedFile,
     /// When its last attempt began, seconds.
     pub begun_s: f64,
     /// When it was complete or failed.
@@ -65,7 +65,7 @@ pub struct Done {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Transfer {
+struct SimulatedTransfer {
     /// When its start-up is over.
     starts_s: f64,
     files_left: u32,
@@ -75,7 +75,7 @@ struct Transfer {
 #[derive(Clone, Copy, Debug)]
 struct Moving {
     /// As it will be after this attempt.
-    file: File,
+    file: SimulatedFile,
     begun_s: f64,
     /// What is left of this attempt.
     left_bytes: f64,
@@ -86,7 +86,7 @@ struct Moving {
 #[derive(Clone, Copy, Debug)]
 struct Retry {
     due_s: f64,
-    file: File,
+    file: SimulatedFile,
 }
 
 impl PartialEq for Retry {
@@ -110,11 +110,11 @@ impl PartialOrd for Retry {
     }
 }
 
-impl Queue {
+impl SimulatedQueue {
     /// A queue without a route and a rate.
-    pub fn new(work: usize, ends: (usize, usize), files: Files, failure_rate: f64, seed: u64) -> Queue {
+    pub fn new(work: usize, ends: (usize, usize), files: QueueFiles, failure_rate: f64, seed: u64) -> SimulatedQueue {
         let (source, target) = ends;
-        Queue {
+        SimulatedQueue {
             work,
             source,
             target,
@@ -151,7 +151,7 @@ impl Queue {
     /// When something changes by itself at the present rate: a start-up is over, a file is complete, or a file arrives for which a transfer may begin.
     pub fn next_event_s(&self, now_s: f64) -> f64 {
         let rate = self.transfer_rate(now_s);
-        let of_transfer = |transfer: &Transfer| match transfer.starts_s > now_s {
+        let of_transfer = |transfer: &SimulatedTransfer| match transfer.starts_s > now_s {
             true => transfer.starts_s,
             false if rate > 0.0 => now_s + transfer.moving.left_bytes / rate,
             false => f64::INFINITY,
@@ -199,7 +199,7 @@ impl Queue {
     }
 
     /// Takes the files that were completed since the last call, for queues that this one feeds.
-    pub fn take_completed(&mut self) -> Vec<File> {
+    pub fn take_completed(&mut self) -> Vec<SimulatedFile> {
         std::mem::take(&mut self.completed)
     }
 
@@ -225,7 +225,11 @@ impl Queue {
             let startup_s = self.terms.as_ref().map_or(0.0, |terms| terms.startup_s(share));
             let Some(moving) = self.next_file(now_s) else { return };
             let moving = Moving { begun_s: now_s + startup_s, ..moving };
-            self.transfers.push(Transfer { starts_s: now_s + startup_s, files_left: FILES_PER_TRANSFER - 1, moving });
+            self.transfers.push(SimulatedTransfer {
+                starts_s: now_s + startup_s,
+                files_left: FILES_PER_TRANSFER - 1,
+                moving,
+            });
         }
     }
 
@@ -240,7 +244,7 @@ impl Queue {
         }?;
         let fails = self.failure_rate > 0.0 && self.random.f64() < self.failure_rate;
         let left_bytes = if fails { file.left_bytes * self.random.f64() } else { file.left_bytes };
-        let after = File { left_bytes: file.left_bytes - left_bytes, ..file };
+        let after = SimulatedFile { left_bytes: file.left_bytes - left_bytes, ..file };
         Some(Moving { file: after, begun_s: now_s, left_bytes, fails })
     }
 
@@ -271,7 +275,7 @@ impl Queue {
             let next = if transfer.files_left > 0 { self.next_file(now_s) } else { None };
             match next {
                 Some(moving) => {
-                    self.transfers[at] = Transfer { files_left: transfer.files_left - 1, moving, ..transfer };
+                    self.transfers[at] = SimulatedTransfer { files_left: transfer.files_left - 1, moving, ..transfer };
                     at += 1;
                 }
                 None => drop(self.transfers.swap_remove(at)),
@@ -286,12 +290,12 @@ impl Queue {
             // The simulated fault is one of the path; the remedy is the one that a hub takes.
             if remedy(Fault::Path, false) == Remedy::Later {
                 let pause = FILE_BACKOFF.pause(failures, self.random.f64());
-                let file = File { failures, ..moving.file };
+                let file = SimulatedFile { failures, ..moving.file };
                 self.retries.push(Retry { due_s: now_s + pause.as_secs_f64(), file });
             }
         } else if self.feeds {
             let bytes = moving.file.bytes;
-            self.completed.push(File { arrived_s: now_s, bytes, left_bytes: bytes, failures: 0 });
+            self.completed.push(SimulatedFile { arrived_s: now_s, bytes, left_bytes: bytes, failures: 0 });
         }
     }
 }
@@ -303,9 +307,9 @@ mod tests {
     use super::super::files::EvenFiles;
     use super::*;
 
-    fn queue(count: u64, interval_s: f64, failure_rate: f64) -> Queue {
+    fn queue(count: u64, interval_s: f64, failure_rate: f64) -> SimulatedQueue {
         let files = EvenFiles { first_s: 0.0, interval_s, count, begun: 0, mean_bytes: 1e9, sizes: Sizes::Equal };
-        let mut queue = Queue::new(0, (0, 1), Files::Even(files), failure_rate, 1);
+        let mut queue = SimulatedQueue::new(0, (0, 1), QueueFiles::Even(files), failure_rate, 1);
         queue.terms = Some(PathTerms {
             rtt_s: 0.0,
             loss: 0.0,
@@ -318,7 +322,7 @@ mod tests {
         queue
     }
 
-    fn run(queue: &mut Queue, until_s: f64) -> Vec<Done> {
+    fn run(queue: &mut SimulatedQueue, until_s: f64) -> Vec<Done> {
         let mut all = Vec::new();
         queue.advance(0.0, until_s, &mut |done| all.push(done));
         all
@@ -348,7 +352,7 @@ mod tests {
     #[test]
     fn a_file_that_takes_less_than_the_clock_shows_is_complete_after_a_year() {
         let mut queue = queue(3, 0.0, 0.0);
-        let Files::Even(files) = &mut queue.files else { panic!() };
+        let QueueFiles::Even(files) = &mut queue.files else { panic!() };
         (files.first_s, files.mean_bytes) = (31_536_000.0, 1.0);
         queue.rate_bytes_s = 1e12;
         assert_eq!(run(&mut queue, 31_536_001.0).len(), 3);

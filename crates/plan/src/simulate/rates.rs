@@ -11,7 +11,7 @@ use sched::demand::DemandEstimate;
 use sched::priority::Priority;
 use sched::shares::{Aggregate, Class, Group, share};
 
-use super::queue::Queue;
+use super::queue::SimulatedQueue;
 
 /// The rates of all queues.
 #[derive(Debug)]
@@ -29,10 +29,10 @@ pub struct Rates {
 
 impl Rates {
     /// Rates for queues that have their paths.
-    pub fn new(scenario: &Scenario, queues: &[Queue]) -> Rates {
+    pub fn new(scenario: &Scenario, queues: &[SimulatedQueue]) -> Rates {
         let activities: BTreeMap<&str, u32> =
             scenario.work.iter().map(|work| work.activity.as_str()).zip(0..).collect();
-        let aggregate = |queue: &Queue| {
+        let aggregate = |queue: &SimulatedQueue| {
             let number = activities[scenario.work[queue.work].activity.as_str()];
             let demand = Demand { weight: 1.0, floor: 0.0, cap: 0.0, path: queue.path.clone() };
             Aggregate { class: Class::Standard, groups: vec![Group { number, weight: 1.0 }], demand }
@@ -49,7 +49,7 @@ impl Rates {
     }
 
     /// Notes that capacities or paths have changed.
-    pub fn paths_changed(&mut self, queues: &[Queue]) {
+    pub fn paths_changed(&mut self, queues: &[SimulatedQueue]) {
         for (aggregate, queue) in self.aggregates.iter_mut().zip(queues) {
             aggregate.demand.path.clone_from(&queue.path);
         }
@@ -66,7 +66,14 @@ impl Rates {
     }
 
     /// Sets the rates of all queues at a time.
-    pub fn set(&mut self, scenario: &Scenario, now_s: f64, capacities: &[f64], queues: &mut [Queue], waits: &[bool]) {
+    pub fn set(
+        &mut self,
+        scenario: &Scenario,
+        now_s: f64,
+        capacities: &[f64],
+        queues: &mut [SimulatedQueue],
+        waits: &[bool],
+    ) {
         for (at, queue) in queues.iter().enumerate() {
             let is_active = queue.is_active(now_s) && !waits[at];
             let seen = (is_active, if is_active { queue.transfers_wanted(now_s) } else { 0 });
@@ -98,7 +105,7 @@ impl Rates {
     }
 
     /// The aggregate of a queue at this moment.
-    fn describe(&mut self, scenario: &Scenario, now_s: f64, at: usize, queue: &Queue) {
+    fn describe(&mut self, scenario: &Scenario, now_s: f64, at: usize, queue: &SimulatedQueue) {
         let demand = &mut self.aggregates[at].demand;
         let (is_active, transfers) = self.seen[at];
         let Some(terms) = queue.terms.as_ref().filter(|_| is_active) else {
@@ -126,7 +133,7 @@ impl Rates {
 }
 
 /// The rate that meets the deadline of a queue, bytes per second; 0 without a deadline, or after it.
-fn promised(work: &scenario::Work, queue: &Queue, now_s: f64) -> f64 {
+fn promised(work: &scenario::Work, queue: &SimulatedQueue, now_s: f64) -> f64 {
     let Some(deadline) = work.deadline else { return 0.0 };
     let left_s = (work.at + deadline).as_secs_f64() - now_s;
     if left_s > 0.0 { queue.left_bytes() / left_s } else { 0.0 }

@@ -8,11 +8,11 @@ use scenario::{Scenario, Scheduler};
 
 use super::law::payload_part;
 use crate::network::Network;
-use crate::routes::Route;
+use crate::routes::NetworkRoute;
 
 /// A shared resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Resource {
+pub enum SharedResource {
     /// A link, by its number in the network.
     Link(usize),
     /// The uplink of a site, from it.
@@ -35,10 +35,10 @@ pub enum Resource {
 #[derive(Clone, Debug)]
 pub struct Resources {
     /// In the order of their numbers.
-    pub all: Vec<Resource>,
+    pub all: Vec<SharedResource>,
     /// What transfers may use of each, bytes of payload per second, while nothing is broken.
     pub usable: Vec<f64>,
-    numbers: HashMap<Resource, u32>,
+    numbers: HashMap<SharedResource, u32>,
 }
 
 impl Resources {
@@ -51,7 +51,7 @@ impl Resources {
         };
         for (at, link) in network.links.iter().enumerate() {
             let payload = payload_part(link.mtu_bytes);
-            resources.add(Resource::Link(at), link.capacity_bit_s * mark(Some(link.mark)) * payload);
+            resources.add(SharedResource::Link(at), link.capacity_bit_s * mark(Some(link.mark)) * payload);
         }
         for (site, described) in scenario.sites.iter().enumerate() {
             let facts = &described.facts;
@@ -60,13 +60,13 @@ impl Resources {
             let uplink = rate(described.uplink.as_ref().and_then(|uplink| uplink.rate)) * mark(facts.mark) * payload;
             let nodes = facts.nodes.map_or(1.0, f64::from) * rate(facts.node_rate);
             for (resource, bit_s) in [
-                (Resource::UplinkOut(site), uplink),
-                (Resource::UplinkIn(site), uplink),
-                (Resource::DiskRead(site), rate(facts.read_rate)),
-                (Resource::DiskWrite(site), rate(facts.write_rate)),
-                (Resource::Tape(site), rate(facts.tape_rate)),
-                (Resource::NodesOut(site), nodes),
-                (Resource::NodesIn(site), nodes),
+                (SharedResource::UplinkOut(site), uplink),
+                (SharedResource::UplinkIn(site), uplink),
+                (SharedResource::DiskRead(site), rate(facts.read_rate)),
+                (SharedResource::DiskWrite(site), rate(facts.write_rate)),
+                (SharedResource::Tape(site), rate(facts.tape_rate)),
+                (SharedResource::NodesOut(site), nodes),
+                (SharedResource::NodesIn(site), nodes),
             ] {
                 resources.add(resource, bit_s);
             }
@@ -75,8 +75,8 @@ impl Resources {
     }
 
     /// Adds a resource, unless it bounds nothing. A link can fail, so it counts even if it bounds nothing now.
-    fn add(&mut self, resource: Resource, bit_s: f64) {
-        if bit_s.is_finite() || matches!(resource, Resource::Link(_)) {
+    fn add(&mut self, resource: SharedResource, bit_s: f64) {
+        if bit_s.is_finite() || matches!(resource, SharedResource::Link(_)) {
             self.numbers.insert(resource, self.all.len() as u32);
             self.all.push(resource);
             self.usable.push(bit_s / 8.0);
@@ -84,39 +84,39 @@ impl Resources {
     }
 
     /// The number of a resource; none if it bounds nothing.
-    pub fn number(&self, resource: Resource) -> Option<u32> {
+    pub fn number(&self, resource: SharedResource) -> Option<u32> {
         self.numbers.get(&resource).copied()
     }
 
     /// The numbers of what a transfer over a route uses.
-    pub fn path(&self, source: usize, target: usize, route: &Route, from_tape: bool) -> Vec<u32> {
-        let links = route.links.iter().map(|link| Resource::Link(*link));
-        let read = if from_tape { Resource::Tape(source) } else { Resource::DiskRead(source) };
+    pub fn path(&self, source: usize, target: usize, route: &NetworkRoute, from_tape: bool) -> Vec<u32> {
+        let links = route.links.iter().map(|link| SharedResource::Link(*link));
+        let read = if from_tape { SharedResource::Tape(source) } else { SharedResource::DiskRead(source) };
         let at_ends = [
             read,
-            Resource::NodesOut(source),
-            Resource::UplinkOut(source),
-            Resource::UplinkIn(target),
-            Resource::NodesIn(target),
-            Resource::DiskWrite(target),
+            SharedResource::NodesOut(source),
+            SharedResource::UplinkOut(source),
+            SharedResource::UplinkIn(target),
+            SharedResource::NodesIn(target),
+            SharedResource::DiskWrite(target),
         ];
         links.chain(at_ends).filter_map(|resource| self.number(resource)).collect()
     }
 }
 
-impl Resource {
+impl SharedResource {
     /// The name of a resource for a report.
     pub fn name(self, network: &Network) -> String {
         let site = |site: usize| network.sites[site].as_str();
         match self {
-            Resource::Link(link) => network.links[link].name.clone(),
-            Resource::UplinkOut(at) => format!("uplink of {}, out", site(at)),
-            Resource::UplinkIn(at) => format!("uplink of {}, in", site(at)),
-            Resource::DiskRead(at) => format!("disks of {}, reading", site(at)),
-            Resource::DiskWrite(at) => format!("disks of {}, writing", site(at)),
-            Resource::Tape(at) => format!("tape of {}", site(at)),
-            Resource::NodesOut(at) => format!("nodes of {}, sending", site(at)),
-            Resource::NodesIn(at) => format!("nodes of {}, receiving", site(at)),
+            SharedResource::Link(link) => network.links[link].name.clone(),
+            SharedResource::UplinkOut(at) => format!("uplink of {}, out", site(at)),
+            SharedResource::UplinkIn(at) => format!("uplink of {}, in", site(at)),
+            SharedResource::DiskRead(at) => format!("disks of {}, reading", site(at)),
+            SharedResource::DiskWrite(at) => format!("disks of {}, writing", site(at)),
+            SharedResource::Tape(at) => format!("tape of {}", site(at)),
+            SharedResource::NodesOut(at) => format!("nodes of {}, sending", site(at)),
+            SharedResource::NodesIn(at) => format!("nodes of {}, receiving", site(at)),
         }
     }
 }

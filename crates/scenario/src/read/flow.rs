@@ -4,7 +4,7 @@
 
 use super::facts;
 use super::path::site_of;
-use crate::planning::{Demand, Flow};
+use crate::planning::{DemandSettings, FlowDemand};
 use crate::problem::{Problem, instead};
 use crate::source::{Entry, Table, Value};
 use crate::{Scenario, quantity};
@@ -15,14 +15,14 @@ const DEMAND_WORDS: [&str; 5] = ["burst", "overprovision", "growth", "capacity_g
 const SITES_REMEDY: &str = "write the name of a site or a group in quotes, or a list of names";
 
 /// Reads a flow between sites that were read before.
-pub(super) fn flow(entry: &Entry, scenario: &Scenario) -> Result<Flow, Problem> {
+pub(super) fn flow(entry: &Entry, scenario: &Scenario) -> Result<FlowDemand, Problem> {
     let table = entry.table(FLOW_REMEDY)?;
     table.only(&FLOW_WORDS, "a flow")?;
     let from = sites(required(entry, table, "from", "say who sends, like from = \"perth\"")?, scenario)?;
     let to = sites(required(entry, table, "to", "say who receives, like to = [\"london\", \"tier1\"]")?, scenario)?;
     check_pairs(entry, &from, &to, scenario)?;
     let pairs = from.iter().map(|from| to.iter().filter(|to| *to != from).count()).sum::<usize>();
-    let flow = Flow {
+    let flow = FlowDemand {
         name: entry.key.clone(),
         line: entry.line,
         rate_bit_s: rate_of_pair(entry, table, pairs)?,
@@ -53,7 +53,7 @@ fn rate_of_pair(header: &Entry, table: &Table, pairs: usize) -> Result<f64, Prob
 }
 
 /// Reads how demand is provisioned.
-pub(super) fn demand(entry: &Entry) -> Result<Demand, Problem> {
+pub(super) fn demand(entry: &Entry) -> Result<DemandSettings, Problem> {
     let table = entry.table("write a table with a header: [demand]")?;
     table.only(&DEMAND_WORDS, "a demand")?;
     let factor = |key: &str| {
@@ -61,7 +61,7 @@ pub(super) fn demand(entry: &Entry) -> Result<Demand, Problem> {
         table.get(key).map_or(Ok(1.0), |entry| quantity::number(entry, 1.0..=100.0, REMEDY))
     };
     let growth = |key: &str| table.get(key).map_or(Ok(0.0), growth);
-    Ok(Demand {
+    Ok(DemandSettings {
         burst: factor("burst")?,
         overprovision: factor("overprovision")?,
         growth: growth("growth")?,

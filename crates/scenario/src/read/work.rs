@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::facts;
 use super::flow::{check_pairs, required, sites};
-use crate::planning::{Congestion, Order, Scheduler, Simulation, Sizes, Work};
+use crate::planning::{Congestion, Scheduler, ServingOrder, SimulationSettings, Sizes, Work};
 use crate::problem::{Problem, instead};
 use crate::source::{Entry, Table};
 use crate::{Scenario, quantity};
@@ -36,7 +36,7 @@ pub(super) fn work(entry: &Entry, scenario: &Scenario) -> Result<Work, Problem> 
         at: time(table, "at")?,
         over: time(table, "over")?,
         copies: table.get("copies").map_or(Ok(1), |entry| entry.whole(1..=to.len() as i128))?,
-        order: word(table, "order", &[("parallel", Order::Parallel), ("in-turn", Order::InTurn)])?,
+        order: word(table, "order", &[("parallel", ServingOrder::Parallel), ("in-turn", ServingOrder::InTurn)])?,
         relays: table.get("relays").map_or(Ok(Vec::new()), |entry| relays(entry, scenario))?,
         activity: facts::text(table, "activity")?.unwrap_or_else(|| "default".to_owned()),
         priority: table.get("priority").map_or(Ok(3), |entry| entry.whole(1..=5))?,
@@ -54,17 +54,17 @@ pub(super) fn work(entry: &Entry, scenario: &Scenario) -> Result<Work, Problem> 
 }
 
 /// Reads the settings of the simulator.
-pub(super) fn simulation(entry: &Entry) -> Result<Simulation, Problem> {
+pub(super) fn simulation(entry: &Entry) -> Result<SimulationSettings, Problem> {
     let table = entry.table("write a table with a header: [simulate]")?;
     table.only(&SIMULATION_WORDS, "simulate")?;
-    let usual = Simulation::default();
+    let usual = SimulationSettings::default();
     let time = |key: &str, usual: Duration| table.get(key).map_or(Ok(usual), quantity::time);
     let duration = time("duration", usual.duration)?;
     if let (Duration::ZERO, Some(entry)) = (duration, table.get("duration")) {
         return Err(entry.problem("duration is zero", "write how long is simulated, like \"1d\""));
     }
     let congestion = [("bbr", Congestion::Bbr), ("cubic", Congestion::Cubic), ("reno", Congestion::Reno)];
-    Ok(Simulation {
+    Ok(SimulationSettings {
         duration,
         step: time("step", usual.step)?,
         scheduler: word(table, "scheduler", &[("hub", Scheduler::Hub), ("none", Scheduler::None)])?,

@@ -5,7 +5,7 @@ use model::v1::plan::{PlanFailure, PlanFlow, PlanLink, PlanLinks, PlanRoute};
 use plan::loads::{LinkLoad, Loads, RoutedFlow, loads};
 use plan::network::Network;
 use plan::resilience::{Consequence, failures};
-use plan::routes::{Avoid, Route, diverse_pair};
+use plan::routes::{Avoid, NetworkRoute, diverse_pair};
 
 use super::{LoadedScenario, show_rate};
 use crate::args::PlanLinks as LinksArgs;
@@ -96,7 +96,7 @@ fn failure(network: &Network, consequence: &Consequence) -> PlanFailure {
     }
 }
 
-fn route(network: &Network, route: &Route) -> PlanRoute {
+fn route(network: &Network, route: &NetworkRoute) -> PlanRoute {
     PlanRoute {
         sites: route.sites(network).into_iter().map(|site| network.sites[site].clone()).collect(),
         delay_s: route.delay_s,

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use model::Exit;
 use model::v1::plan::PlanSimulation;
-use plan::{Outcome, Progress, simulate};
+use plan::{Outcome, SimulationProgress, simulate};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::{LoadedScenario, page, show_rate, show_time};
-use crate::args::PlanSimulate;
+use super::{LoadedScenario, show_rate, show_time};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
@@ -19,31 +17,6 @@ use crate::printer::Printer;
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 /// Resources that are printed.
 const RESOURCES_SHOWN: usize = 12;
-
-/// Simulates, and prints the results.
-///
-/// # Errors
-/// The scenario has no work, or the page cannot be written.
-pub fn run(args: &PlanSimulate, mut loaded: LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
-    if let Some(seed) = args.seed {
-        loaded.scenario.seed = seed;
-    }
-    let outcome = run_to_the_end(&loaded, printer)?;
-    let document = outcome.document(&loaded.name, loaded.scenario.seed, loaded.year);
-    if let Some(file) = &args.out {
-        page::write(file, &page::simulation(&loaded.name, &document))?;
-    }
-    if printer.is_json() {
-        printer.object(&document);
-    } else {
-        print(&document, printer);
-    }
-    Ok(match (document.stopped, document.complete) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::Done,
-        (false, false) => Exit::Partial,
-    })
-}
 
 /// Simulates until everything is done, the simulated time is over, or a signal stops it.
 ///
@@ -60,7 +33,7 @@ pub fn run_to_the_end(loaded: &LoadedScenario, printer: &Printer) -> Result<Outc
         set.map_err(|error| Failure::local(format!("cannot handle signals: {error}")))?;
     }
     let mut shown_at = Instant::now();
-    let mut carry_on = |progress: Progress| {
+    let mut carry_on = |progress: SimulationProgress| {
         if printer.is_watched() && shown_at.elapsed() >= PROGRESS_EVERY {
             shown_at = Instant::now();
             show_progress(progress);
@@ -70,7 +43,7 @@ pub fn run_to_the_end(loaded: &LoadedScenario, printer: &Printer) -> Result<Outc
     Ok(simulate(&loaded.scenario, loaded.year, &mut carry_on))
 }
 
-fn show_progress(progress: Progress) {
+fn show_progress(progress: SimulationProgress) {
     let part = progress.now_s / progress.duration_s * 100.0;
     Printer::stderr_line(&format!(
         "simulated {} of {} ({part:.0} %), {} events",
@@ -80,7 +53,8 @@ fn show_progress(progress: Progress) {
     ));
 }
 
-fn print(document: &PlanSimulation, printer: &Printer) {
+/// Prints the results.
+pub fn print(document: &PlanSimulation, printer: &Printer) {
     let how = match (document.stopped, document.complete) {
         (true, _) => "stopped before the end",
         (false, true) => "all work done",
