@@ -107,7 +107,7 @@ fn times_paid(cost: &Cost, period: Period) -> usize {
 fn is_due_once(cost: &Cost, year: u16, period: Period) -> bool {
     let since = year.wrapping_sub(cost.years.from.unwrap_or(period.first));
     match cost.term {
-        Some(term) => since % term == 0,
+        Some(term) => since.is_multiple_of(term),
         None => since == 0,
     }
 }

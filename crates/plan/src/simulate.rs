@@ -216,10 +216,7 @@ impl<'a> Simulator<'a> {
         let from_s = self.now_s;
         let seconds = until_s - from_s;
         self.meters.round.fill(0.0);
-        for at in 0..self.queues.len() {
-            if waits[at] {
-                continue;
-            }
+        for at in (0..self.queues.len()).filter(|at| !waits[*at]) {
             let queue = &mut self.queues[at];
             let deadline_s = deadline_s(&self.scenario.work[queue.work]);
             let outcome = &mut self.outcome.work[queue.work];

@@ -49,7 +49,7 @@ fn record(site: usize) -> SiteRecord {
     answer("dtn_count", Answer::Number(if dtn { 2.0 } else { 0.0 }));
     answer("dmz", Answer::YesNo(has(site, 13, 11)));
     answer("firewall", Answer::YesNo(true));
-    answer("internal_gbit_s", Answer::Number(if site % 2 == 0 { 40.0 } else { 56.0 }));
+    answer("internal_gbit_s", Answer::Number(if site.is_multiple_of(2) { 40.0 } else { 56.0 }));
     answer("growth_factor", Answer::Number(2.0));
     SiteRecord { site: format!("site-{:02}", site + 1), answers }
 }

@@ -6,8 +6,8 @@ import { Table, Title, Trouble } from "../parts";
 import { bytes, duration, name, rate } from "../format";
 
 interface Description {
-  links?: Record<string, { capacity_bit_s: number; mark: number }>;
-  endpoints?: Record<string, unknown>;
+  link?: Record<string, unknown>;
+  endpoint?: Record<string, unknown>;
 }
 
 interface Work {
@@ -49,8 +49,8 @@ export function WhatIf() {
       .then(setAnswer, setTrouble)
       .finally(() => setBusy(false));
   };
-  const links = Object.keys(value?.links ?? {});
-  const endpoints = Object.keys(value?.endpoints ?? {});
+  const links = Object.keys(value?.link ?? {});
+  const endpoints = Object.keys(value?.endpoint ?? {});
   return (
     <>
       <Title text="What if" />
