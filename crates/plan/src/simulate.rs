@@ -251,7 +251,7 @@ impl<'a> Simulator<'a> {
             }
         }
         if seconds > 0.0 {
-            self.rates.used(at, self.now_s + seconds, bytes / seconds, queue.rate_bytes_s);
+            self.rates.used(at, self.now_s + seconds, bytes / seconds, queue);
         }
     }
 

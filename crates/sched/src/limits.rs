@@ -8,3 +8,5 @@ use crate::retry::Backoff;
 pub const QUEUE_TRANSFERS_MAX: u32 = 4;
 /// The pause before a file is tried again.
 pub const FILE_BACKOFF: Backoff = Backoff { first: Duration::from_secs(10), longest: Duration::from_secs(600) };
+/// How long a transfer takes to reach its rate: its rate until then says nothing about what its queue can use.
+pub const DEMAND_STARTUP: Duration = Duration::from_secs(5);

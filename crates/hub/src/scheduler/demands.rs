@@ -4,12 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use sched::demand::DemandEstimate;
+use sched::limits::DEMAND_STARTUP;
 
 use crate::planner::PlannedTransfer;
 use crate::snapshot::Snapshot;
-
-/// How long a transfer takes to reach its rate: its rate until then is ignored.
-const STARTUP: Duration = Duration::from_secs(5);
 
 /// The estimate of one queue.
 struct QueueDemand {
@@ -36,7 +34,7 @@ impl Demands {
         for (queue, used) in used {
             let new = || QueueDemand { since: now, allotted: f64::INFINITY, demand: DemandEstimate::default() };
             let QueueDemand { since, allotted, demand } = self.0.entry(queue).or_insert_with(new);
-            if allotted.is_finite() && now.saturating_sub(*since) >= STARTUP {
+            if allotted.is_finite() && now.saturating_sub(*since) >= DEMAND_STARTUP {
                 caps.insert(queue, demand.step(now, used, *allotted));
             }
         }

@@ -165,6 +165,11 @@ impl SimulatedQueue {
         self.terms.is_some() && (!self.transfers.is_empty() || self.next_file_s() <= now_s)
     }
 
+    /// Whether it has transfers now.
+    pub fn has_transfers(&self) -> bool {
+        !self.transfers.is_empty()
+    }
+
     /// Whether nothing is left that could come by itself.
     pub fn is_done(&self) -> bool {
         self.transfers.is_empty() && self.retries.is_empty() && self.files.left() == 0

@@ -8,6 +8,7 @@ use std::time::Duration;
 use scenario::{Scenario, Scheduler};
 use sched::allocation::{Binding, Demand, allocate};
 use sched::demand::DemandEstimate;
+use sched::limits::DEMAND_STARTUP;
 use sched::priority::Priority;
 use sched::shares::{Aggregate, Class, Group, share};
 
@@ -21,6 +22,8 @@ pub struct Rates {
     estimates: bool,
     aggregates: Vec<Aggregate>,
     demands: Vec<DemandEstimate>,
+    /// Since when each queue has had transfers.
+    busy_since_s: Vec<Option<f64>>,
     /// What binds each queue: a resource, or none if the queue itself.
     pub bound_by: Vec<Option<u32>>,
     seen: Vec<(bool, u32)>,
@@ -42,6 +45,7 @@ impl Rates {
             estimates: !scenario.simulation.step.is_zero(),
             aggregates: queues.iter().map(aggregate).collect(),
             demands: vec![DemandEstimate::default(); queues.len()],
+            busy_since_s: vec![None; queues.len()],
             bound_by: vec![None; queues.len()],
             seen: vec![(false, 0); queues.len()],
             dirty: true,
@@ -56,12 +60,23 @@ impl Rates {
         self.dirty = true;
     }
 
-    /// Notes what a queue used since the last round, bytes per second.
-    pub fn used(&mut self, at: usize, now_s: f64, used_bytes_s: f64, given_bytes_s: f64) {
-        if self.estimates && self.scheduler == Scheduler::Hub && given_bytes_s > 0.0 {
-            let before = self.aggregates[at].demand.cap;
-            let cap = self.demands[at].step(Duration::from_secs_f64(now_s), used_bytes_s, given_bytes_s);
-            self.dirty |= cap < before * 0.99 || given_bytes_s >= before * 0.8;
+    /// Notes what a queue used since the last round, bytes per second. As in a hub, only a queue that has had transfers for a while is estimated; one without
+    /// transfers may use any rate again.
+    pub fn used(&mut self, at: usize, now_s: f64, used_bytes_s: f64, queue: &SimulatedQueue) {
+        if !self.estimates || self.scheduler != Scheduler::Hub {
+            return;
+        }
+        if !queue.has_transfers() {
+            self.dirty |= self.demands[at].cap().is_finite();
+            self.demands[at] = DemandEstimate::default();
+            self.busy_since_s[at] = None;
+            return;
+        }
+        let since_s = *self.busy_since_s[at].get_or_insert(now_s);
+        if now_s - since_s >= DEMAND_STARTUP.as_secs_f64() && queue.rate_bytes_s > 0.0 {
+            let before = self.demands[at].cap();
+            let cap = self.demands[at].step(Duration::from_secs_f64(now_s), used_bytes_s, queue.rate_bytes_s);
+            self.dirty |= cap != before && (cap < before * 0.99 || cap > before * 1.01);
         }
     }
 
