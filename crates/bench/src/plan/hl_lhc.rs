@@ -75,7 +75,7 @@ fn paths(text: &mut String) {
     for tier_1 in 0..TIER_1 {
         path("cern", &format!("t1-{tier_1}"), 5 + 20 * tier_1, 800);
         for other in 0..tier_1 {
-            path(&format!("t1-{tier_1}"), &format!("t1-{other}"), 10 + 15 * (tier_1 - other), 400);
+            path(&format!("t1-{tier_1}"), &format!("t1-{other}"), 10 + 25 * (tier_1 - other), 400);
         }
     }
     for tier_2 in 0..TIER_2 {
