@@ -16,6 +16,7 @@ pub mod estimates;
 pub mod fts;
 pub mod keys;
 pub mod limits;
+pub mod measurements;
 pub mod members;
 pub mod messages;
 pub mod meters;

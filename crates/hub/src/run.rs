@@ -21,6 +21,7 @@ use tower_service::Service;
 
 use crate::api::ApiPart;
 use crate::database::{Database, DatabaseError};
+use crate::measurements::Measurements;
 use crate::messages::{self, Messages};
 use crate::portal::providers::SignIn;
 use crate::roles::HubCredentials;
@@ -64,6 +65,8 @@ pub struct HubConfig {
     pub collaboration: Option<Collaboration>,
     /// Parts of the API that other crates answer.
     pub parts: Vec<ApiPart>,
+    /// What is measured between sites, if something measures.
+    pub measurements: Option<Measurements>,
 }
 
 /// Why a hub does not run.
@@ -202,7 +205,9 @@ async fn run_async(
     let authenticator = Arc::new(Authenticator::new(Arc::clone(&credentials) as Arc<_>, config.issuers));
     let servers = Servers::new(Arc::clone(&config.authorities))?;
     let (audit_trail, actions) = audit_trail::channel();
-    let hub = HubState::new(name, database, authenticator, credentials, servers, config.sign_ins, audit_trail).await?;
+    let mut hub =
+        HubState::new(name, database, authenticator, credentials, servers, config.sign_ins, audit_trail).await?;
+    hub.measurements = config.measurements;
     let hub = Arc::new(hub);
     if let Some(collaboration) = config.collaboration {
         let replace = |all: &mut Collaboration| {

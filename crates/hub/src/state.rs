@@ -17,6 +17,7 @@ use crate::database::jobs::StoredJob;
 use crate::database::submissions::{NewJob, SubmitResult};
 use crate::database::{Database, DatabaseError, Kind};
 use crate::limits;
+use crate::measurements::{MeasuredPaths, Measurements};
 use crate::meters::Meters;
 use crate::portal::providers::SignIn;
 use crate::promises::{PromiseRequest, Promises};
@@ -54,6 +55,8 @@ pub struct HubState {
     pub catalogue_wake: Notify,
     /// The audit trail.
     pub audit_trail: AuditTrail,
+    /// What is measured between sites, if something measures.
+    pub measurements: Option<Measurements>,
     /// Bounds the number of event streams.
     pub event_streams: Semaphore,
     /// Serialises changes of the description.
@@ -97,10 +100,16 @@ impl HubState {
             wake: Notify::new(),
             catalogue_wake: Notify::new(),
             audit_trail,
+            measurements: None,
             event_streams: Semaphore::new(limits::EVENT_STREAMS_MAX),
             describe_lock: Mutex::new(()),
             promise_lock: Mutex::new(()),
         })
+    }
+
+    /// What is measured between sites now; nothing if nothing measures.
+    pub fn measured_paths(&self) -> MeasuredPaths {
+        self.measurements.iter().flat_map(|measurements| measurements()).collect()
     }
 
     /// Stores an order of a member as a job; `complete` fills in the fields of the job that an order does not have. Returns the job as a new

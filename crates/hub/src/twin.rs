@@ -1,6 +1,8 @@
 //! The twin of a collaboration: what the hub knows of endpoints, links, marks, routes and queues, as the text of a scenario; and what would
 //! happen if something were different.
 //!
+//! What the watch measured between two sites stands in the twin as a path of its own, which transfers of this pair cross besides the links.
+//!
 //! Does not know: the network behind the described links. A link that fails has no detour in a twin.
 
 use std::collections::BTreeMap;
@@ -10,6 +12,7 @@ use model::v1::hub::{Campaign, Collaboration, Link, WhatIf};
 use model::{Fault, Refusal};
 
 use crate::database::queues::Queue;
+use crate::measurements::{MeasuredPath, MeasuredPaths};
 use crate::topology::Topology;
 
 /// The longest simulated time.
@@ -38,11 +41,12 @@ struct Backlog {
 pub struct Twin {
     described: Collaboration,
     backlogs: Vec<Backlog>,
+    measured: MeasuredPaths,
 }
 
 impl Twin {
-    /// The twin of a collaboration with its queues. `now` is in milliseconds since 1970.
-    pub fn new(described: &Collaboration, queues: &[Queue], now: i64) -> Twin {
+    /// The twin of a collaboration with its queues and what was measured. `now` is in milliseconds since 1970.
+    pub fn new(described: &Collaboration, queues: &[Queue], measured: MeasuredPaths, now: i64) -> Twin {
         let backlog = |queue: &Queue| Backlog {
             source: queue.key.source.clone(),
             target: queue.key.target.clone(),
@@ -53,7 +57,7 @@ impl Twin {
             deadline_s: (queue.key.deadline > now).then(|| (queue.key.deadline - now) as f64 / 1e3),
         };
         let backlogs = queues.iter().map(backlog).filter(|backlog| backlog.bytes > 0).collect();
-        Twin { described: described.clone(), backlogs }
+        Twin { described: described.clone(), backlogs, measured }
     }
 
     /// Changes the twin.
@@ -189,12 +193,17 @@ impl Twin {
         pairs.dedup();
         for (number, (source, target)) in pairs.into_iter().filter(|(source, target)| source != target).enumerate() {
             let links = topology.links_of_pair(source, target);
-            let over: Vec<String> = links
+            let measured = self.measured_between(source, target);
+            let mut over: Vec<String> = links
                 .iter()
                 .map(|(link, reverse)| {
                     format!("{:?}", format!("{}{}", if *reverse { "!" } else { "" }, names.path(link)))
                 })
                 .collect();
+            if let Some(path) = measured.and_then(|measured| measured_path(number, measured)) {
+                text.push_str(&path);
+                over.push(format!("\"m{number}\""));
+            }
             let rtt_s = self.rtt_s(source, target);
             let _ = write!(
                 text,
@@ -207,8 +216,17 @@ impl Twin {
         }
     }
 
-    /// The round-trip time between two endpoints, from the locations of their sites.
+    /// What was measured between the sites of two endpoints.
+    fn measured_between(&self, source: &str, target: &str) -> Option<&MeasuredPath> {
+        let site = |end: &str| self.described.endpoints.get(end).map(|endpoint| endpoint.site.as_str());
+        self.measured.between(site(source)?, site(target)?)
+    }
+
+    /// The round-trip time between two endpoints: as measured, or else from the locations of their sites.
     fn rtt_s(&self, source: &str, target: &str) -> f64 {
+        if let Some(rtt_s) = self.measured_between(source, target).and_then(|measured| measured.rtt_s) {
+            return rtt_s;
+        }
         let location = |end: &str| self.described.sites.get(&self.described.endpoints.get(end)?.site)?.location;
         match (location(source), location(target)) {
             (Some(from), Some(to)) => great_circle_km(from, to) * RTT_S_PER_KM,
@@ -233,6 +251,22 @@ fn write_link(text: &mut String, names: &mut Names, name: &str, link: &Link) {
         "[site.{path}-a]\n[site.{path}-b]\n[path.{path}] # {name:?}\nsites = [\"{path}-a\", \"{path}-b\"]\n{down}mark = {:?}\n\n",
         link.mark
     );
+}
+
+/// A path with the measured rate and loss between two endpoints; none if neither limits anything.
+fn measured_path(number: usize, measured: &MeasuredPath) -> Option<String> {
+    let rate = measured.rate_bit_s.filter(|rate| *rate >= 1.0).map(|rate| format!("rate = \"{rate:.0}bit/s\"\n"));
+    let loss = measured.loss.filter(|loss| *loss > 0.0).map(|loss| format!("loss = \"{:.6}%\"\n", loss * 100.0));
+    if rate.is_none() && loss.is_none() {
+        return None;
+    }
+    Some(format!(
+        "[site.m{number}-a]\n[site.m{number}-b]\n[path.m{number}] # measured from {:?} to {:?}\nsites = [\"m{number}-a\", \"m{number}-b\"]\n{}{}\n",
+        measured.from,
+        measured.to,
+        rate.unwrap_or_default(),
+        loss.unwrap_or_default()
+    ))
 }
 
 fn write_backlog(text: &mut String, names: &Names, number: usize, backlog: &Backlog) {
@@ -324,7 +358,7 @@ mod tests {
     "#;
 
     fn twin() -> Twin {
-        Twin { described: toml::from_str(DESCRIBED).unwrap(), backlogs: Vec::new() }
+        Twin::new(&toml::from_str(DESCRIBED).unwrap(), &[], MeasuredPaths::default(), 0)
     }
 
     fn campaign(target: &str) -> Campaign {
@@ -352,6 +386,22 @@ mod tests {
         assert!((hours(&twin).unwrap() - 2.22).abs() < 0.05, "{:?}", hours(&twin));
         twin.change(&WhatIf { marks: [("ocean".into(), 0.25)].into(), ..WhatIf::default() }).unwrap();
         assert!((hours(&twin).unwrap() - 4.44).abs() < 0.05, "{:?}", hours(&twin));
+    }
+
+    #[test]
+    fn a_pair_is_as_slow_as_it_was_measured() {
+        let mut twin = twin();
+        twin.change(&WhatIf { campaigns: vec![campaign("ska-dtn")], ..WhatIf::default() }).unwrap();
+        let measured = |rate_bit_s| {
+            let (from, to) = ("cern".to_owned(), "ska".to_owned());
+            let path = MeasuredPath { from, to, rtt_s: Some(0.303), loss: Some(0.0), rate_bit_s };
+            Twin { measured: [path].into_iter().collect(), ..twin.clone() }
+        };
+        assert!((hours(&measured(Some(2.5e9))).unwrap() - 4.44).abs() < 0.05, "half of what the link allows");
+        assert!((hours(&measured(Some(9e9))).unwrap() - 2.22).abs() < 0.05, "the mark of the link is lower");
+        let text = measured(None).scenario(0).unwrap();
+        assert!(text.contains("rtt = \"303.0ms\""), "{text}");
+        assert!(!text.contains("[path.m0]"), "nothing is lost, and no rate was measured: {text}");
     }
 
     #[test]

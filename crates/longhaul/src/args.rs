@@ -41,8 +41,8 @@ pub use hub::{
 };
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
 pub use plan::{
-    PlanAction, PlanArgs, PlanCompare, PlanCost, PlanDemand, PlanLinks, PlanReport, PlanScenario, PlanScenarios,
-    PlanSimulate,
+    PlanAction, PlanArgs, PlanCompare, PlanCost, PlanDemand, PlanLinks, PlanOverlay, PlanReport, PlanScenario,
+    PlanScenarios, PlanSimulate,
 };
 pub use probe::{
     Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskMode, ProbeDiskTest, ProbeLatency, ProbeLimits, ProbePath,
@@ -72,25 +72,26 @@ pub struct Args {
 
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Common {
-    /// State directory: identity, grants, pinned nodes, unfinished jobs
+    /// Use this state directory: identity, grants, pinned nodes, unfinished jobs
     ///
-    /// Default: LONGHAUL_STATE, else /var/lib/longhaul for root, else $XDG_STATE_HOME/longhaul.
+    /// Default: the directory that LONGHAUL_STATE names. If it is not set: /var/lib/longhaul for root,
+    /// $XDG_STATE_HOME/longhaul for other users.
     #[arg(long, global = true, value_name = "DIR", help_heading = "Common options")]
     pub state: Option<PathBuf>,
     /// Read access keys from this file, one per line, in addition to LONGHAUL_KEY
     #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
     pub key_file: Option<PathBuf>,
-    /// Trust nodes that the authorities in this PEM file vouch for, instead of pinned identities
+    /// Trust nodes whose certificate is from an authority in this PEM file, instead of pinned identities
     #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
     pub cacert: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Output {
-    /// One JSON object per line on stdout; the last is the receipt
+    /// Print one JSON object per line on stdout; the last is the receipt
     #[arg(long, global = true, help_heading = "Common options")]
     pub json: bool,
-    /// Errors only
+    /// Print errors only
     #[arg(long, short, global = true, help_heading = "Common options")]
     pub quiet: bool,
 }
@@ -100,39 +101,39 @@ pub enum Command {
     /// Copy files and trees to, from, between or within nodes
     #[command(visible_alias = "copy")]
     Cp(Cp),
-    /// Copy a tree with all that is in it: `cp --recursive`
+    /// Copy a directory with everything in it: the same as `cp --recursive`
     Sync(Cp),
     /// List, show, change and end running jobs
     Job(Job),
-    /// Measure a path or a host, and say what limits it
+    /// Measure a path or a host, and report what limits it
     Probe(Probe),
-    /// Audit a data transfer node: explain its settings, change them, take that back
+    /// Audit a data transfer node: explain its settings, change them, undo the changes
     Tune(Tune),
-    /// Show jobs and tests as a page: rates, limits, streams, verdict
+    /// Write an HTML page about jobs and tests: rates, limits, streams, verdict
     Report(Report),
-    /// Plan a network: what it carries, costs and survives, and how long work takes
+    /// Plan a network: its load, its costs, the effect of failures, and how long work takes
     Plan(PlanArgs),
-    /// Run a node: offer directories to others
+    /// Run a node: offer directories to other hosts
     Serve(Serve),
-    /// Hand out, list and revoke access keys
+    /// Create, list and revoke access keys
     Grant(Grant),
-    /// Run a hub, describe a collaboration, hand out keys to it
+    /// Run a hub, describe a collaboration, create keys for it
     Hub(Hub),
-    /// Watch paths: regular tests, an archive, alarms and their causes
+    /// Watch paths: run regular tests, keep an archive, raise alarms with their causes
     Watch(Watch),
     /// Submit a job to a hub
     Submit(Submit),
-    /// The queue of a hub: what waits, why, and what moves
+    /// Show and change the queue of a hub: which jobs wait, why, and which are moving
     Queue(Queue),
-    /// Links to files and folders for people without an account
+    /// Create, list and end links to files and folders, for people without an account
     Share(Share),
-    /// Data of a collaboration, by name: put there, fetched, kept at as many places as wanted
+    /// Manage data of a collaboration by name: store it, fetch it, keep as many copies as wanted
     Data(Data),
-    /// A wide-area network on this machine, to try things on
+    /// Emulate a wide-area network on this machine, for experiments
     Lab(Lab),
-    /// A collaboration on this machine, to look at: nodes, hub, watch and portal
+    /// Run a whole collaboration on this machine, as a demonstration: nodes, hub, watch and portal
     Demo(Demo),
-    /// List a directory, or a node's exports
+    /// List a directory, or the exports of a node
     Ls(Ls),
     /// Show facts about one file, link or directory
     Stat(LocatorArg),
@@ -140,21 +141,21 @@ pub enum Command {
     Mkdir(LocatorArg),
     /// Remove a file, link or directory
     Rm(Rm),
-    /// Rename within one export, or here
+    /// Rename a file or directory, within one export or on this host
     Mv(Mv),
-    /// Print digests, computed where the files are
+    /// Print the digests of files; the host that has the files computes them
     Digest(DigestArgs),
-    /// Print the manual page (roff), or write all of them into a directory
+    /// Print the manual page (roff), or write all manual pages into a directory
     #[command(hide = true)]
     Man(Man),
-    /// Collect what somebody needs who is to help with this host, and no secrets
+    /// Collect what a support desk needs to know about this host, without secrets
     Support(Support),
-    /// Print completions for a shell
+    /// Print the completion script for a shell
     Completions(Completions),
-    /// The other end of a copy over ssh
+    /// Run the other end of a copy over ssh
     #[command(hide = true)]
     FarEnd,
-    /// The nodes that have a name in the user's configuration, for completions
+    /// Print the nodes that have a name in the user's configuration, for completions
     #[command(hide = true)]
     Names,
 }
@@ -175,8 +176,8 @@ pub fn parse() -> Result<Args, clap::Error> {
 
 /// List, show, change and end running jobs.
 ///
-/// Without --node: the jobs of this user on this host (copies and nodes with the same state directory). With --node:
-/// those of that node which the access key began.
+/// Without --node: the jobs of this user on this host (copies and nodes with the same state directory). With --node: the jobs
+/// of that node that were started with your access key.
 #[derive(Debug, ClapArgs)]
 pub struct Job {
     #[command(subcommand)]
@@ -190,38 +191,39 @@ pub struct Job {
 pub enum JobAction {
     /// List jobs
     List,
-    /// Show one job; of one that a node carries (--node) also how it ended
+    /// Show one job; with --node also the outcome of a job that has ended
     Show(JobId),
     /// Change a running job
     Set {
         #[command(flatten)]
         job: JobId,
-        /// The most to send: 200Mbit/s, 25MB/s; `none` lifts the limit
+        /// Limit the rate: 200Mbit/s, 25MB/s; `none` removes the limit
         #[arg(long, value_name = "RATE", value_parser = limit)]
         limit: Option<BitRate>,
-        /// TCP streams
+        /// Use this number of TCP streams
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
         streams: Option<u32>,
     },
-    /// Send nothing until `resume`
+    /// Pause a job: it sends nothing until `resume`
     Pause(JobId),
-    /// Go on
+    /// Continue a paused job
     Resume(JobId),
-    /// End a job; what arrived is not sent again by the same command
+    /// Cancel a job; the same command later continues without sending again what has arrived
     Cancel(JobId),
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct JobId {
-    /// The job's id, or the end or start of it that no other has
+    /// The job's id, or enough of its start or end to be unique
     pub id: String,
 }
 
-/// Hand out, list and revoke access keys.
+/// Create, list and revoke access keys.
 ///
-/// Edits the state directory; no node needs to run, and running nodes take notice at the next login. Without a
-/// subcommand it makes a key: the last line on stdout is the key alone. On stderr stands a link for browsers and other HTTP
-/// clients, https://HOST:PORT/EXPORT/PATH?authz=KEY; whoever has the link has the key.
+/// Without a subcommand, the command creates a key. The last line on stdout is the key alone. On stderr it prints a link for
+/// browsers and other HTTP clients: https://HOST:PORT/EXPORT/PATH?authz=KEY. The link contains the key: share it with care.
+///
+/// The command edits the state directory. No node needs to run; a running node applies the change at the next login.
 #[derive(Debug, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Grant {
@@ -235,34 +237,34 @@ pub struct Grant {
 pub enum GrantAction {
     /// List grants
     List,
-    /// Revoke a grant; running transfers finish
+    /// Revoke a grant; running transfers continue to their end
     Revoke {
-        /// Its id, as listed
+        /// The id of the grant, as `list` shows it
         id: String,
     },
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct NewGrant {
-    /// The export that the key opens
+    /// The export that the key gives access to
     #[arg(long, value_name = "NAME")]
     pub export: Option<String>,
-    /// Confine the key to this path below the export
+    /// Restrict the key to this path below the export (default: the whole export)
     #[arg(long, value_name = "PREFIX", default_value = "")]
     pub path: OsString,
-    /// Allow to read, create and modify (default: read)
+    /// Allow reading, creating and changing files (default: reading only)
     #[arg(long)]
     pub write: bool,
-    /// Allow to create only: not to read, not to change what is there
+    /// Allow creating files only: no reading, no changing of existing files
     #[arg(long, conflicts_with = "write")]
     pub create: bool,
-    /// Let the key end after this time, for example 7d
+    /// Let the key expire after this time, for example 7d (default: never)
     #[arg(long = "for", value_name = "TIME", value_parser = model::duration::parse)]
     pub lasting: Option<Duration>,
-    /// What to call it in lists and logs
+    /// The name of the grant in lists and logs
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub name: String,
-    /// How clients call the node, for the link (default: this host's name, and the port of the node that started last)
+    /// The node's address in the link (default: this host's name, and the port of the node that started last)
     #[arg(long, value_name = "HOST[:PORT]")]
     pub at: Option<String>,
 }
@@ -276,12 +278,12 @@ pub struct LocatorArg {
 #[derive(Debug, ClapArgs)]
 #[command(disable_help_flag = true)]
 pub struct Ls {
-    /// The directory, or lh://HOST/ for the exports
+    /// The directory, or lh://HOST/ to list the exports of a node
     pub locator: OsString,
-    /// Kind, mode, size and time of every entry
+    /// Show kind, mode, size and time of every entry
     #[arg(long, short)]
     pub long: bool,
-    /// With --long: sizes in units
+    /// With --long: show sizes with units (KiB, MiB)
     #[arg(long, short = 'h')]
     pub human: bool,
     /// Print help
@@ -293,27 +295,27 @@ pub struct Ls {
 pub struct Rm {
     /// The file or directory
     pub locator: OsString,
-    /// Remove a directory with all that is in it
+    /// Remove a directory with everything in it
     #[arg(long, short)]
     pub recursive: bool,
-    /// What is not there is removed already
+    /// Do not fail if the file or directory does not exist
     #[arg(long, short)]
     pub force: bool,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct Mv {
-    /// What to rename
+    /// The file or directory to rename
     pub from: OsString,
-    /// The new name, or a directory to move it into
+    /// The new name, or an existing directory to move it into
     pub to: OsString,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct DigestArgs {
-    /// A file, or a directory for every file below it
+    /// A file; or a directory, for the digests of every file below it
     pub locator: OsString,
-    /// Which digests, separated by commas: crc32c, adler32, md5, sha1, sha256, sha512, blake3
+    /// Compute these digests, separated by commas: crc32c, adler32, md5, sha1, sha256, sha512, blake3
     #[arg(long, value_name = "LIST", default_value = "crc32c", value_delimiter = ',')]
     pub checksum: Vec<Algorithm>,
 }

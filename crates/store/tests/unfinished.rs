@@ -110,6 +110,18 @@ fn a_process_that_joins_an_unfinished_file_writes_to_it_and_changes_nothing_else
 }
 
 #[test]
+fn keeping_a_file_late_cuts_nothing_off_that_a_later_attempt_wrote() {
+    let (dir, store, path) = fixture();
+    let first = store.create(&path, TAG).unwrap();
+    let later = store.resume(&path, TAG).unwrap().unwrap();
+    later.write_at(b"all of it", 0).unwrap();
+    first.keep();
+    drop(first);
+    later.commit(&finish(9)).unwrap();
+    assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"all of it");
+}
+
+#[test]
 fn bytes_that_another_process_wrote_are_kept_for_a_later_attempt() {
     let (dir, store, path) = fixture();
     let own = store.create(&path, TAG).unwrap();

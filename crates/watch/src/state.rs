@@ -3,6 +3,7 @@
 mod counting;
 mod judging;
 mod load;
+mod measured;
 mod places;
 mod placing;
 mod talkers;
@@ -32,6 +33,7 @@ use crate::outgoing::{Outgoing, OutgoingMeasurement};
 use crate::records::Record;
 use crate::time;
 use load::{Load, WaitingReport};
+pub use measured::MeasuredSitePath;
 use places::knowledge;
 use talkers::NodeFlows;
 

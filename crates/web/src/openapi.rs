@@ -101,7 +101,8 @@ fn responses<H>(route: &Route<H>) -> Map<String, Value> {
         }
         responses.insert(answer.status.to_string(), response);
     }
-    let problem = json!({"description": "a no, and why", "content": {PROBLEM: {"schema": reference("Problem")}}});
+    let problem = json!({"description": "a refusal as a problem document (RFC 9457)",
+                         "content": {PROBLEM: {"schema": reference("Problem")}}});
     responses.insert("default".into(), problem);
     responses
 }

@@ -117,7 +117,7 @@ function View({ who }: { who: WhoAmI }) {
   return (
     <>
       <h1>There is no such page</h1>
-      <p>The address may belong to another version of the portal. Most readers begin at <a href="/">Transfers</a>.</p>
+      <p>The address may belong to another version of the portal. Begin at <a href="/">Transfers</a>.</p>
     </>
   );
 }

@@ -22,12 +22,12 @@ try {
   await isAccessible(page, "watch");
   await page.getByRole("link", { name: /^geneva to perth: / }).click();
   await page.getByRole("heading", { name: "geneva to perth" }).waitFor();
-  await page.getByText("Packets lost, of all").waitFor();
+  await page.getByText("Packet loss, forward and reverse").waitFor();
   await page.locator(".u-wrap").first().waitFor();
-  await page.getByText("There and back takes 2").waitFor();
+  await page.getByText("The round-trip time is 2").waitFor();
   await isAccessible(page, "a path");
   await page.getByRole("link", { name: "year" }).click();
-  await page.getByText("Packets lost, of all").waitFor();
+  await page.getByText("Packet loss, forward and reverse").waitFor();
   await page.getByLabel("Note what happened").fill("a <b>spade</b>");
   await page.getByRole("button", { name: "Note it" }).click();
   await page.getByText("a <b>spade</b>").waitFor();
@@ -52,7 +52,7 @@ try {
   // A running transfer has a chart of its rate.
   await page.goto(`${HUB}/transfers/${await longTransfer(page)}`);
   await page.getByRole("heading", { name: /^Transfer / }).waitFor();
-  await page.getByText("Rate since this page is open").waitFor();
+  await page.getByText("Rate since this page was opened").waitFor();
   await isAccessible(page, "a transfer that moves");
 
   // An operator lowers the mark of the link, and the transfers get slower; then the owner limits a transfer, and it gets slower still.

@@ -22,12 +22,12 @@ pub(super) async fn metrics(request: ApiRequest) -> ApiResult {
     let unended = hub.database.unended_transfers().await.map_err(unavailable)?;
     let mut all = Reading::default();
     let build = vec![(label("version", env!("CARGO_PKG_VERSION")), 1)];
-    all.gauges("longhaul_hub_build_info", "The program's version, as a label of a constant 1.", build);
+    all.gauges("longhaul_hub_build_info", "Version of the program, as a label; the value is 1.", build);
     read_queues(&queues, &mut all);
     let mut transfers: BTreeMap<String, u64> = BTreeMap::new();
     unended.iter().for_each(|transfer| *transfers.entry(transfer.hub.clone()).or_default() += 1);
     let transfers = transfers.into_iter().map(|(hub, count)| (label("hub", hub), count)).collect();
-    all.gauges("longhaul_hub_transfers_running", "Transfers under way, by the hub that has them carried.", transfers);
+    all.gauges("longhaul_hub_transfers_running", "Running transfers, by the hub that ordered them.", transfers);
     read_resources(&hub.snapshot.load(), &mut all);
     read_counts(&hub.meters, &mut all);
     let unwritable = |error: std::fmt::Error| Refused::new(500, format!("the numbers cannot be written: {error}"));
@@ -52,8 +52,12 @@ fn read_queues(queues: &[Queue], all: &mut Reading) {
         };
         sums.iter().flat_map(row).collect()
     };
-    all.gauges("longhaul_hub_files", "Files that have not ended.", rows(0));
-    all.gauges("longhaul_hub_file_bytes", "Bytes of files that have not ended, as far as they are known.", rows(2));
+    all.gauges("longhaul_hub_files", "Files that have not ended, by community and state.", rows(0));
+    all.gauges(
+        "longhaul_hub_file_bytes",
+        "Bytes of files that have not ended; files of unknown size count 0.",
+        rows(2),
+    );
     let late = |queue: &&Queue| queue.key.deadline > 0 && queue.key.deadline < time::now();
     let late = queues.iter().filter(late).map(|queue| queue.queued + queue.running).sum::<i64>();
     all.gauge("longhaul_hub_late_files", "Files whose deadline has passed.", late.max(0) as u64);
@@ -70,11 +74,15 @@ fn read_resources(snapshot: &Snapshot, all: &mut Reading) {
     });
     all.gauges(
         "longhaul_hub_resource_bit_s",
-        "What links, endpoints and communities may use, have and use, bit/s.",
+        "Usable, allocated and used rate of links, endpoints and communities, bit/s.",
         rates.collect(),
     );
     let at = snapshot.at as f64 / 1000.0;
-    all.real_gauge("longhaul_hub_last_look_time_seconds", "When the scheduler's last round was, since 1970.", at);
+    all.real_gauge(
+        "longhaul_hub_last_look_time_seconds",
+        "Time of the scheduler's last round, seconds since 1970.",
+        at,
+    );
 }
 
 fn read_counts(meters: &Meters, all: &mut Reading) {
@@ -82,18 +90,18 @@ fn read_counts(meters: &Meters, all: &mut Reading) {
         (label("outcome", "accepted"), meters.submitted_jobs.get()),
         (label("outcome", "refused"), meters.refused_jobs.get()),
     ];
-    all.counters("longhaul_hub_submissions", "Orders of jobs.", jobs);
+    all.counters("longhaul_hub_submissions", "Submitted jobs, by outcome.", jobs);
     let files = vec![
         (label("outcome", "done"), meters.done_files.get()),
         (label("outcome", "failed"), meters.failed_files.get()),
         (label("outcome", "again"), meters.failed_attempts.get()),
     ];
-    all.counters("longhaul_hub_attempts", "Attempts of files that ended.", files);
+    all.counters("longhaul_hub_attempts", "Ended attempts of files, by outcome.", files);
     all.counter("longhaul_hub_done_bytes", "Bytes of files that arrived.", meters.done_bytes.get());
     all.counter("longhaul_hub_failed_looks", "Rounds of the scheduler that failed.", meters.failed_rounds.get());
     all.real_gauge(
         "longhaul_hub_look_seconds",
-        "How long the scheduler's last round took.",
+        "Duration of the scheduler's last round, seconds.",
         meters.last_round().as_secs_f64(),
     );
 }

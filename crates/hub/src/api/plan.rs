@@ -42,7 +42,8 @@ async fn current_twin(request: &ApiRequest) -> Result<Twin, Refused> {
     let may_see =
         |queue: &crate::database::queues::Queue| request.member.may_change(&queue.key.owner, &queue.key.community);
     let seen: Vec<_> = queues.into_iter().filter(may_see).collect();
-    Ok(Twin::new(&request.hub.topology.load().described, &seen, time::now()))
+    let measured = request.hub.measured_paths();
+    Ok(Twin::new(&request.hub.topology.load().described, &seen, measured, time::now()))
 }
 
 fn simulate_twin(name: &str, twin: &Twin) -> Result<PlanSimulation, Refused> {

@@ -61,7 +61,9 @@ fn question(question: &CatalogueQuestion) -> SiteQuestion {
 ///
 /// # Errors
 /// The database cannot be read.
-pub async fn catalogue(database: &Database) -> Result<SiteCatalogue, Refused> {
+pub async fn catalogue(hub: &HubState) -> Result<SiteCatalogue, Refused> {
+    let database = &hub.database;
+    let measured = hub.measured_paths();
     let rows = database.site_records().await.map_err(refused)?;
     let stored = database.site_round().await.map_err(refused)?;
     let round = stored.as_ref().map(|stored| round(stored, &rows));
@@ -75,7 +77,7 @@ pub async fn catalogue(database: &Database) -> Result<SiteCatalogue, Refused> {
         changed: time::show(row.changed),
         state: word(round.as_ref().and_then(|round| round.state(&row.site, today)).unwrap_or_else(|| state(row.state)))
             .to_owned(),
-        findings: findings(record),
+        findings: findings(record, measured.at_site(&row.site)),
     });
     Ok(SiteCatalogue {
         sites: sites.collect(),
@@ -142,7 +144,8 @@ pub async fn confirm(hub: &HubState, member: &Member, site: &str) -> Result<(), 
         return Err(Refused::new(404, format!("there is no record of {site}")));
     };
     check_owner(member, Some(&before))?;
-    let errors = findings(&read(site, &answers(&before))).into_iter().filter(|finding| finding.is_error);
+    let errors =
+        findings(&read(site, &answers(&before)), Measured::default()).into_iter().filter(|finding| finding.is_error);
     let errors: Vec<String> = errors.map(|finding| finding.text).collect();
     if !errors.is_empty() {
         return Err(Refused::new(409, format!("the record is not complete: {}", errors.join("; "))));
@@ -243,13 +246,13 @@ fn check_owner(member: &Member, before: Option<&SiteRecordRow>) -> Result<(), Re
     }
 }
 
-fn findings(record: &PlanRecord) -> Vec<SiteFinding> {
+fn findings(record: &PlanRecord, measured: Measured) -> Vec<SiteFinding> {
     let finding = |finding: plan::catalogue::AnswerFinding| SiteFinding {
         question: finding.question.to_owned(),
         is_error: finding.severity == Severity::Error,
         text: finding.text,
     };
-    validate(record, Measured::default()).into_iter().map(finding).collect()
+    validate(record, measured).into_iter().map(finding).collect()
 }
 
 /// The stored answers as texts.

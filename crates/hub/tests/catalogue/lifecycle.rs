@@ -365,7 +365,7 @@ pub async fn a_file_removed_by_itself_keeps_its_end(world: TestCatalogue) {
     let mut grows = dataset("s:grows");
     grows.monotonic = true;
     world.enter(&[grows], None).await.unwrap();
-    refused(world.attach("s:grows", &["s:d.0"]).await, "s:d.0 is to be removed, and s:grows only grows");
+    refused(world.attach("s:grows", &["s:d.0"]).await, "s:d.0 has an end, and s:grows only grows");
     world.wait(UNDO_MS);
     refused(world.enter(&[world.file_at("s:d.0", 10, &["ral"])], None).await, "s:d.0 has been removed");
     let copies = world.file_at("s:d.0", 10, &["ral"]).copies;

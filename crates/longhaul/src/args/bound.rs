@@ -1,11 +1,11 @@
-//! Bounds of `--warn` and `--crit`, which a measured figure must keep.
+//! Bounds of `--warn` and `--crit`, within which a measured quantity must be.
 
 use std::fmt;
 use std::str::FromStr;
 
 use model::units::BitRate;
 
-/// The quantity that a bound is about.
+/// The quantity that a bound limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Bits per second.
@@ -14,11 +14,11 @@ pub enum Measure {
     Loss,
     /// Median round trip, seconds.
     Rtt,
-    /// 95th percentile of the difference of delay between neighbours, the larger of both directions, seconds.
+    /// 95th percentile of the difference in delay of consecutive packets, in the direction where it is larger, seconds.
     Variation,
-    /// Share of datagrams that came out of order.
+    /// Share of datagrams that arrived out of order.
     Reordered,
-    /// Share of datagrams that came twice.
+    /// Share of datagrams that arrived more than once.
     Duplicates,
     /// The number of causes that were found.
     Causes,
@@ -62,7 +62,7 @@ impl Measure {
     }
 }
 
-/// A bound of a measured figure, from above or from below.
+/// An upper or lower bound of a measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
     /// The quantity that is bounded.
@@ -72,7 +72,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Whether a value keeps the bound.
+    /// Whether a value is within the bound.
     pub fn holds(&self, value: f64) -> bool {
         if self.at_least { value >= self.value } else { value <= self.value }
     }
@@ -92,7 +92,7 @@ impl FromStr for Bound {
         let wrong = || {
             let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
             let examples = "rate>=900Mbit/s, loss<=0.1%, rtt<=310ms";
-            format!("{text} is not a bound; write it like {examples}; there are: {}", names.join(", "))
+            format!("{text} is not a bound; write it like {examples}; the quantities are: {}", names.join(", "))
         };
         let cut = |sign: &str| text.split_once(sign).map(|(name, value)| (name.trim(), value.trim()));
         let (at_least, (name, value)) =

@@ -12,119 +12,120 @@ use crate::copy_defaults::{Checksums, CopyDefaults, checksums, limit};
 
 /// Copy files and trees to, from or within nodes.
 ///
-/// `cp -r S T` makes T the copy of S (S/a becomes T/a), whether T exists or not, so the same command run again goes on
-/// where it stopped and never nests. A T that ends in a slash, or several sources, copy into T. Every block is
-/// verified; a file appears under its name only when it is complete. Symbolic links are copied as they are.
+/// `cp -r S T` makes T a copy of S (S/a becomes T/a), whether T exists or not. So the same command, run again, continues where
+/// it stopped and never makes T/S. If T ends in a slash, or if there are several sources, cp copies into T. Every block is
+/// verified. A file appears under its name only when it is complete. Symbolic links are copied as links.
 ///
-/// Between two nodes the source's node carries the job by itself: the client may leave, and come back with
+/// Between two nodes, the node of the source runs the job by itself. The client may disconnect, and see the job later with
 /// `longhaul job show ID --node`. HOST:PATH starts the other end over ssh.
 ///
-/// From zero: to null: it tests the path, and says once a second how fast that is; zero: without a size goes on until it
-/// is stopped. With a file at one end it tests that end's disk as well.
+/// A copy from zero: to null: tests the path, and prints the rate once a second. zero: without a size continues until it is
+/// stopped. With a file at one end, the copy tests the disk of that end as well.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Cp {
-    /// What to copy, then where to
+    /// The sources, then the target
     #[arg(required = true, num_args = 2.., value_name = "LOCATOR")]
     pub locators: Vec<OsString>,
-    /// Copy directories with all that is in them
+    /// Copy directories with everything in them
     #[arg(long, short)]
     pub recursive: bool,
-    /// The whole of a tree: --recursive and --xattrs, and --owner where this runs as root
+    /// Copy a tree with its metadata: --recursive and --xattrs, and --owner if this command runs as root
     #[arg(long, short)]
     pub archive: bool,
-    /// Copy what symbolic links lead to, instead of the links; one that leads nowhere is named, and is no copy
+    /// Copy the files that symbolic links point to, instead of the links; a dangling link is reported and not copied
     #[arg(long, short = 'L')]
     pub copy_links: bool,
-    /// A line for every file, with what became of it; not between two nodes
+    /// Print a line for every file with its outcome; not between two nodes
     #[arg(long, short)]
     pub verbose: bool,
-    /// The same as --verbose, by the name that scripts know
+    /// The same as --verbose, for scripts
     #[arg(long, value_name = "WHAT", value_parser = ["files"], hide = true)]
     pub report: Option<String>,
-    /// When an existing target counts as already there
+    /// When to skip a file that exists at the target
     #[arg(long, value_name = "LEVEL", default_value = "mtime")]
     pub sync: SyncLevel,
-    /// An existing target that differs is an error
+    /// Fail if a file exists at the target and differs
     #[arg(long)]
     pub no_overwrite: bool,
-    /// Remove at the target what the source lacks (with -r), when all the rest is there; look first with --dry-run
+    /// After copying, remove files from the target that the source does not have (with -r); try with --dry-run first
     ///
-    /// What --exclude leaves out stays. Nothing is removed where the source is empty or could not be read in full, nor where it
-    /// would be more than half of a target of more than 100 entries.
+    /// Entries that --exclude leaves out stay. Nothing is removed unless everything else has been copied; nor if the source is empty
+    /// or could not be read in full; nor if more than half of a target of more than 100 entries would go.
     #[arg(long, conflicts_with_all = ["files_from", "no_overwrite"])]
     pub delete: bool,
-    /// With --delete: remove nothing where it would be more than N entries, instead of more than half of them
+    /// With --delete: remove nothing if more than N entries would go (default: more than half of them)
     #[arg(long, value_name = "N", requires = "delete", conflicts_with = "force")]
     pub max_delete: Option<u64>,
-    /// With --delete: remove it, however many entries that are
+    /// With --delete: remove any number of entries
     #[arg(long, requires = "delete")]
     pub force: bool,
-    /// Change nothing; list what would be done
+    /// Change nothing; list what cp would do
     #[arg(long, short = 'n')]
     pub dry_run: bool,
-    /// Leave out what fits this pattern; with --include, the first that fits in the order given decides
+    /// Leave out files that match this pattern; the first matching --include or --exclude decides
     ///
-    /// A pattern with a slash inside is anchored at the source; one without fits names at any depth; a slash at the end
-    /// fits directories only; * stops at slashes, ** does not.
+    /// A pattern with a slash inside is relative to the source. A pattern without a slash matches names at any depth. A pattern
+    /// that ends in a slash matches directories only. * does not match slashes; ** does.
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
-    /// Let what fits this pattern take part, whatever later patterns say
+    /// Copy files that match this pattern, even if a later --exclude matches them
     #[arg(long, value_name = "PATTERN")]
     pub include: Vec<String>,
-    /// Copy what this file lists: one path below the source per line, or PATH, a tab, and its path below the target
+    /// Copy the files in this list, one per line: a path below the source; or that path, a tab, and a path below the target
     ///
-    /// Behind another tab ALGORITHM:VALUE may follow: what arrives must have it.
+    /// Each line may end in a further tab and ALGORITHM:VALUE, the digest that the file must have at the target.
     #[arg(long, value_name = "FILE")]
     pub files_from: Option<PathBuf>,
-    /// A further source of the same bytes; ranges come from all of them. May be given again
+    /// Read from this source of the same bytes as well; ranges come from all sources. Can be repeated
     #[arg(long, value_name = "LOCATOR")]
     pub mirror: Vec<OsString>,
-    /// Keep owners and groups, by name where the target knows the name (needs root there)
+    /// Keep owners and groups, by name if the target knows the name (needs root at the target)
     #[arg(long)]
     pub owner: bool,
     /// Keep extended attributes (user.*) and ACLs
     #[arg(long)]
     pub xattrs: bool,
-    /// Flush every file to stable storage before it counts as done
+    /// Flush every file to stable storage before it counts as copied
     #[arg(long)]
     pub durable: bool,
-    /// Whole-file digests to verify at both ends, separated by commas; `none` only for null: and zero:
+    /// Verify these digests of whole files at both ends, separated by commas (default: crc32c); `none` only for null: and zero:
     ///
-    /// crc32c is always made block by block and costs next to nothing, as does adler32. md5 (0.7 GB/s per file),
-    /// sha256 (2 GB/s) and blake3 (10 GB/s) must see a file in order, which keeps each file on one stream.
+    /// crc32c is always computed, block by block; crc32c and adler32 cost next to nothing. md5 (0.7 GB/s per file), sha256 (2 GB/s)
+    /// and blake3 (10 GB/s) must read a file in order, so each file is sent on one stream.
     #[arg(long, value_name = "LIST", value_parser = checksums)]
     pub checksum: Option<Checksums>,
-    /// TCP streams
+    /// Use this number of TCP streams
     ///
-    /// Default: as few as reach what the path gives, found out while the job runs.
+    /// Default: the smallest number that reaches the capacity of the path; cp finds it while the job runs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub streams: Option<u32>,
-    /// The most to send, all streams together: 200Mbit/s, 25MB/s, 2Gbit/s; `none` for no limit
+    /// Limit the rate of all streams together: 200Mbit/s, 25MB/s, 2Gbit/s; `none` for no limit
     #[arg(long, value_name = "RATE", value_parser = limit)]
     pub limit: Option<BitRate>,
-    /// Congestion control of the data streams, for example bbr or cubic
+    /// Use this congestion control for the data streams, for example bbr or cubic
     ///
-    /// Default: chosen by round-trip time and loss among those that the sending host allows.
+    /// Default: chosen by round-trip time and loss, among those that the sending host allows.
     #[arg(long, value_name = "NAME")]
     pub congestion: Option<String>,
-    /// Payload in clear, where the node allows it; handshake, keys and metadata stay encrypted
+    /// Send payload unencrypted, if the node allows it; handshake, keys and metadata stay encrypted
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", hide_possible_values = true)]
     pub plain: Option<bool>,
-    /// Keep trying this long without progress once the node has been reached
+    /// After the first contact, retry until there has been no progress for this time
     #[arg(long, value_name = "TIME", default_value = "15min", value_parser = model::duration::parse)]
     pub retry_for: Duration,
-    /// How long to wait for space at a full target before giving up
+    /// Wait this long for space at a full target before giving up
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = model::duration::parse)]
     pub wait_space: Duration,
-    /// The command that starts the other end of HOST:PATH; the host and its command line are added
+    /// The command that starts the other end of HOST:PATH; cp appends the host and the command to run there
     #[arg(long, value_name = "CMD", default_value = "ssh")]
     pub ssh: String,
-    /// Write the receipt (JSON) to this file as well; - for standard output, where nothing else is then written
+    /// Write the receipt (JSON) to this file as well; - for stdout, which then has nothing else
     #[arg(long, value_name = "FILE")]
     pub receipt: Option<PathBuf>,
-    /// Write the job's course to this file as CSV, four rows a second for each stream
+    /// Write a time series of the job to this file: CSV, four rows a second for each stream
     ///
-    /// Where the threads' time went per record, what the kernel says about the stream (TCP_INFO), and how full queues are.
+    /// The columns are the time that threads spent on each record, the kernel's numbers for the stream (TCP_INFO), and how full
+    /// the queues are.
     #[arg(long, value_name = "FILE")]
     pub series: Option<PathBuf>,
     /// --include and --exclude in the order in which they were given.
@@ -133,8 +134,8 @@ pub struct Cp {
 }
 
 impl Cp {
-    /// The options with the defaults of the user's configuration for those that were not typed. Options that stand for others, like
-    /// `--archive`, are replaced by these.
+    /// The options, with the defaults of the user's configuration for options that were not typed. An option that stands for others,
+    /// like `--archive`, is replaced by these.
     pub fn with_defaults(&self, defaults: &CopyDefaults) -> Cp {
         let is_root = rustix::process::geteuid().is_root();
         Cp {
@@ -174,18 +175,18 @@ pub(super) fn ordered_filters(matches: &clap::ArgMatches) -> Vec<spec::Filter> {
     all.into_iter().map(|(_, filter)| filter).collect()
 }
 
-/// When an existing target counts as already there.
+/// When a file that exists at the target is skipped.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum SyncLevel {
-    /// Never: always send
+    /// Never skip: always send
     None,
-    /// A file of that name is enough
+    /// Skip a file if one of that name exists
     Exists,
-    /// Equal size
+    /// Skip a file of equal size
     Size,
-    /// Equal size and modification time
+    /// Skip a file of equal size and modification time
     Mtime,
-    /// Equal size and digest (reads both in full)
+    /// Skip a file of equal size and digest (reads both in full)
     Digest,
 }
 

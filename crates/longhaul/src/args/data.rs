@@ -6,9 +6,9 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
 use super::HubOption;
 
-/// Data of a collaboration, by name: put there, fetched, kept at as many places as wanted.
+/// Manage data of a collaboration by name: store it, fetch it, keep as many copies as wanted.
 ///
-/// A name is SCOPE:NAME. You have the scope `user.YOU`; an operator makes others.
+/// A name is SCOPE:NAME. Your own scope is `user.YOU`; an operator creates other scopes.
 #[derive(Debug, ClapArgs)]
 pub struct Data {
     #[command(flatten)]
@@ -19,92 +19,92 @@ pub struct Data {
 
 #[derive(Debug, Subcommand)]
 pub enum DataAction {
-    /// Copy files to the collaboration and give them a name
+    /// Copy files to an endpoint of the collaboration, and give them a name
     Put(DataPut),
-    /// Fetch what has a name, from the nearest copies, and verify it
+    /// Fetch the files of a name from the nearest copies, and verify them
     Get(DataGet),
-    /// List scopes, the names of a scope, or what a name contains
+    /// List scopes, the names of a scope, or the contents of a name
     Ls {
-        /// SCOPE, SCOPE:PATTERN with `*`, or SCOPE:NAME of a dataset or container; without it, the scopes
+        /// SCOPE, SCOPE:PATTERN with `*`, or SCOPE:NAME of a dataset or container; default: all scopes
         what: Option<String>,
     },
-    /// Find names by what is said of them
+    /// Find names by their metadata
     Find(DataFind),
-    /// Remove it, a day from now; its last copies go with it
+    /// Remove a name after a day, with the files that only it contains and all their copies
     Rm {
         /// SCOPE:NAME
         name: String,
-        /// Say what would go, and remove nothing
+        /// Show what would be removed; remove nothing
         #[arg(long, short = 'n', conflicts_with_all = ["now", "undo"])]
         dry_run: bool,
-        /// Now, and for good
+        /// Remove the name at once; this cannot be undone
         #[arg(long, conflicts_with = "undo")]
         now: bool,
-        /// Keep it after all
+        /// Undo a removal, within a day of it
         #[arg(long)]
         undo: bool,
     },
-    /// Ask endpoints for the checksums of all copies, and compare them with the catalogue
+    /// Compare the checksums of all copies, as endpoints compute them, with the catalogue
     Verify {
         /// SCOPE:NAME
         name: String,
-        /// Say of a copy that is not what it should be that it is bad: it is made anew where a rule holds it
+        /// Declare copies with a wrong checksum bad; if a rule holds such a copy, it is replaced
         #[arg(long)]
         declare: bool,
     },
-    /// How much of it is where, and what is on its way
+    /// Show which endpoints have copies, how complete they are, and what is being copied
     Where {
         /// SCOPE:NAME
         name: String,
-        /// Each file and its copies
+        /// Show each file and its copies
         #[arg(long)]
         files: bool,
     },
-    /// What happened to it
+    /// Show the events of a name
     History {
         /// SCOPE:NAME
         name: String,
-        /// And what happens from now on, until this is ended
+        /// Then print new events as they happen, until interrupted
         #[arg(long)]
         follow: bool,
     },
-    /// Keep copies of it at so many places
+    /// Manage rules: how many copies to keep of a name, and where
     Rule(DataRule),
-    /// Rules that new data gets by itself
+    /// Manage subscriptions: rules that new data gets automatically
     Subscription(DataSubscription),
-    /// The names of a scope that are fetched most often
+    /// List the names of a scope that are fetched most often
     Popular {
         /// The scope
         scope: String,
-        /// Within so many days
+        /// Count the last N days
         #[arg(long, value_name = "N", default_value_t = 30)]
         days: u32,
     },
-    /// Compare what is at an endpoint with what the catalogue says (operators)
+    /// Compare the files at an endpoint with the catalogue (operators)
     Audit(DataAudit),
-    /// Who hears by HTTP of what happens to names (operators)
+    /// Manage webhooks: URLs to which the hub posts the events of names (operators)
     Webhook(DataWebhook),
-    /// Write what the catalogue knows of a scope, as lines of JSON, for another hub
+    /// Export a scope of the catalogue as lines of JSON, for another hub
     Export {
         /// The scope
         scope: String,
-        /// The file; standard output unless said
+        /// Write to this file (default: standard output)
         #[arg(long, short, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Take in what another catalogue knows; what is there already and something else stays, and is named
+    /// Import names of another catalogue; a name that differs here stays unchanged and is reported
     Import(DataImport),
-    /// The endpoints where data can be, and how full they are
+    /// List the endpoints that can store data, and how full they are
     Storage {
-        /// Only those that this means: region=eu&tier=1
+        /// Only endpoints that match this expression: region=eu&tier=1
         #[arg(value_name = "EXPRESSION")]
         at: Option<String>,
     },
-    /// Make a scope for an account (operators)
+    /// Create a scope for an account (operators)
     Scope {
-        /// Its name
+        /// The name
         scope: String,
-        /// Whose it is to be; yours unless said
+        /// The account that owns the scope (default: yours)
         #[arg(long, value_name = "NAME")]
         account: Option<String>,
     },
@@ -112,23 +112,23 @@ pub enum DataAction {
 
 #[derive(Debug, ClapArgs)]
 pub struct DataPut {
-    /// A directory, whose files become the dataset; or a file
+    /// A directory, whose files become the dataset; or one file
     pub source: PathBuf,
-    /// SCOPE:NAME of the dataset; files are SCOPE:NAME/PATH
+    /// SCOPE:NAME of the dataset; its files get the names SCOPE:NAME/PATH
     pub name: String,
-    /// The endpoint that they are copied to first; the one that connects fastest unless said
+    /// Copy to this endpoint first (default: the endpoint that connects fastest)
     #[arg(long, value_name = "ENDPOINT")]
     pub to: Option<String>,
-    /// Keep copies at endpoints of this expression: region=eu&tier=1
+    /// Keep copies at endpoints that match this expression: region=eu&tier=1
     #[arg(long, value_name = "EXPRESSION")]
     pub at: Option<String>,
-    /// How many copies
+    /// The number of copies
     #[arg(long, value_name = "N", default_value_t = 1, requires = "at")]
     pub copies: u32,
-    /// Say something of the dataset: telescope=low; may be given again
+    /// Add this metadata to the dataset: telescope=low; can be repeated
     #[arg(long, value_name = "WORD=VALUE")]
     pub meta: Vec<String>,
-    /// Nothing is added to the dataset later
+    /// Close the dataset: nothing can be added later
     #[arg(long)]
     pub close: bool,
 }
@@ -137,7 +137,7 @@ pub struct DataPut {
 pub struct DataGet {
     /// SCOPE:NAME
     pub name: String,
-    /// The directory that it goes to
+    /// The directory to copy to
     pub target: PathBuf,
 }
 
@@ -145,13 +145,13 @@ pub struct DataGet {
 pub struct DataFind {
     /// The scope
     pub scope: String,
-    /// What is said of it: telescope=low; may be given again
+    /// Only names with this metadata: telescope=low; can be repeated
     #[arg(long, value_name = "WORD=VALUE")]
     pub meta: Vec<String>,
-    /// Names like this, in which `*` stands for any characters
+    /// Only names that match this pattern; `*` stands for any characters
     #[arg(long, value_name = "PATTERN", default_value = "")]
     pub like: String,
-    /// Only of this kind
+    /// Only names of this kind
     #[arg(long)]
     pub kind: Option<DataKindWord>,
 }
@@ -171,14 +171,14 @@ pub struct DataRule {
 
 #[derive(Debug, Subcommand)]
 pub enum DataRuleAction {
-    /// Make a rule
+    /// Add a rule
     Add(DataRuleAdd),
     /// List rules, newest first
     List {
-        /// Only those of this name
+        /// Only rules of this name: SCOPE:NAME
         name: Option<String>,
     },
-    /// Say how far a rule is, how fast, when it is done, what is stuck and why
+    /// Explain the state of a rule: progress, rate, expected end, and which copies are stuck and why
     Why {
         /// The rule's id
         id: String,
@@ -187,17 +187,17 @@ pub enum DataRuleAction {
     Set {
         /// The rule's id
         id: String,
-        /// 1 to 5
+        /// The priority, 1 to 5 (5 is the highest)
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
         priority: Option<u8>,
-        /// It ends then: 2026-12-24T18:00:00Z; `never` for never
+        /// The rule ends at this time: 2026-12-24T18:00:00Z; `never` removes the end
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
-        /// Copy nothing new for it, or go on
+        /// true: begin no new copies for the rule; false: continue
         #[arg(long, value_name = "true|false")]
         suspended: Option<bool>,
     },
-    /// End a rule: what it alone holds may be deleted after a day
+    /// End a rule; copies that no other rule holds may be deleted after a day
     Remove {
         /// The rule's id
         id: String,
@@ -208,37 +208,37 @@ pub enum DataRuleAction {
 pub struct DataRuleAdd {
     /// SCOPE:NAME
     pub name: String,
-    /// At endpoints of this expression: region=eu&tier=1
+    /// Keep the copies at endpoints that match this expression: region=eu&tier=1
     #[arg(long, value_name = "EXPRESSION")]
     pub at: String,
-    /// How many copies
+    /// The number of copies
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub copies: u32,
-    /// What goes to the same endpoints: all of it, each dataset, or each file by itself
+    /// Keep together at the same endpoints: everything, the files of each dataset, or each file by itself
     #[arg(long, value_name = "WHAT", default_value = "dataset")]
     pub grouping: GroupingWord,
-    /// It ends then: 2026-12-24T18:00:00Z
+    /// The rule ends at this time: 2026-12-24T18:00:00Z
     #[arg(long, value_name = "TIME")]
     pub expires: Option<String>,
-    /// By when it is to be fulfilled
+    /// All copies should be there by this time: 2026-12-24T18:00:00Z
     #[arg(long, value_name = "TIME")]
     pub deadline: Option<String>,
-    /// 1 to 5
+    /// The priority, 1 to 5 (5 is the highest)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
     pub priority: Option<u8>,
-    /// The activity that it is for
+    /// The activity of the rule's transfers
     #[arg(long, value_name = "A")]
     pub activity: Option<String>,
-    /// Read copies at endpoints of this expression alone
+    /// Read only from endpoints that match this expression
     #[arg(long, value_name = "EXPRESSION")]
     pub from: Option<String>,
-    /// An attribute of endpoints that says how large a part each is to have
+    /// Distribute the copies in proportion to this attribute of the endpoints
     #[arg(long, value_name = "WORD")]
     pub weight: Option<String>,
-    /// The account whose rule it is to be (operators)
+    /// The account that owns the rule (operators)
     #[arg(long, value_name = "NAME")]
     pub account: Option<String>,
-    /// For people
+    /// A comment, for readers
     #[arg(long, value_name = "TEXT")]
     pub comment: Option<String>,
 }
@@ -258,36 +258,36 @@ pub struct DataSubscription {
 
 #[derive(Debug, Subcommand)]
 pub enum DataSubscriptionAction {
-    /// Make the subscriptions of a file, or replace those of the same names
+    /// Create the subscriptions in a file; replace subscriptions of the same names
     Apply {
         /// A TOML file: [subscription.NAME], with a filter and rules
         file: PathBuf,
     },
     /// List subscriptions
     List,
-    /// Show what a subscription says, as `apply` reads it
+    /// Print a subscription in the format that `apply` reads
     Show {
-        /// Its name
+        /// The name
         name: String,
     },
-    /// Remove a subscription; the rules that it has made stay
+    /// Remove a subscription; the rules that it has created stay
     Remove {
-        /// Its name
+        /// The name
         name: String,
     },
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct DataImport {
-    /// A file that `export` wrote, `-` for standard input; with --rucio, a directory
+    /// A file that `export` has written; `-` for standard input; with --rucio, a directory
     pub from: PathBuf,
-    /// Tables of Rucio's database as CSV: dids.csv, contents.csv, replicas.csv; rses.csv, scopes.csv, rules.csv if they are there
+    /// Import tables of Rucio's database as CSV: dids.csv, contents.csv, replicas.csv; optional: rses.csv, scopes.csv, rules.csv
     #[arg(long)]
     pub rucio: bool,
-    /// Make its rules, too
+    /// Import the rules as well
     #[arg(long)]
     pub rules: bool,
-    /// What an endpoint of the other catalogue is called here; may be given again
+    /// The name of an endpoint in the other catalogue, and its name here; can be repeated
     #[arg(long, value_name = "THEIRS=OURS", value_parser = pair)]
     pub endpoint: Vec<(String, String)>,
 }
@@ -305,24 +305,24 @@ pub struct DataWebhook {
 
 #[derive(Debug, Subcommand)]
 pub enum DataWebhookAction {
-    /// Post what happens to names to a URL, signed as Standard Webhooks says; the secret is told once
+    /// Post the events of names to a URL, signed as Standard Webhooks defines; the secret is printed only once
     Set {
-        /// Its name
+        /// The name
         name: String,
-        /// https://… or http://…
+        /// The URL to post to: https://… or http://…
         url: String,
-        /// Only events of this kind: complete; may be given again
+        /// Only events of this kind, for example complete; can be repeated
         #[arg(long, value_name = "KIND")]
         kind: Vec<String>,
-        /// Only of names like this: survey:*; may be given again
+        /// Only events of names that match this pattern, for example survey:*; can be repeated
         #[arg(long, value_name = "PATTERN")]
         names: Vec<String>,
     },
-    /// List webhooks, and what each has heard
+    /// List webhooks, and the events that each has received
     List,
     /// Remove a webhook
     Remove {
-        /// Its name
+        /// The name
         name: String,
     },
 }
@@ -335,30 +335,30 @@ pub struct DataAudit {
 
 #[derive(Debug, Subcommand)]
 pub enum DataAuditAction {
-    /// Have an endpoint listed and compared, and wait for it; what is missing is asked for again before it counts as bad
+    /// Audit an endpoint, and wait for the result; a missing file is looked for again before its copy counts as bad
     Run {
         /// The endpoint
         endpoint: String,
-        /// Only what is below this directory of the endpoint's
+        /// Only files below this directory of the endpoint
         #[arg(long, value_name = "DIR", default_value = "")]
         below: String,
-        /// A listing instead: a line for each file, its path, its bytes and when it changed (seconds since 1970), with tabs between them
+        /// Use this listing instead; a line for each file: path, size (bytes), time of change (seconds since 1970), separated by tabs
         #[arg(long, value_name = "FILE", requires = "taken")]
         listing: Option<PathBuf>,
-        /// When that listing was begun: 2026-12-24T18:00:00Z
+        /// The time when the listing was begun: 2026-12-24T18:00:00Z
         #[arg(long, value_name = "TIME", requires = "listing")]
         taken: Option<String>,
     },
-    /// List audits, the newest first
+    /// List audits, newest first
     List,
-    /// What an audit has found
+    /// Show the findings of an audit
     Show {
-        /// Its number
+        /// The number of the audit
         number: i64,
     },
-    /// Delete the files that an audit found and the catalogue does not know of, and wait for it
+    /// Delete the files that an audit found and that are not in the catalogue, and wait for the result
     Clean {
-        /// Its number
+        /// The number of the audit
         number: i64,
     },
 }

@@ -2,17 +2,17 @@
 
 use clap::Args as ClapArgs;
 
-/// A collaboration on this machine, to look at: three nodes, a hub, a watch and the portal.
+/// Run a whole collaboration on this machine, as a demonstration: three nodes, a hub, a watch and the portal.
 ///
-/// Nothing is configured and nothing is left behind: everything is in a temporary directory, and Ctrl-C ends it all. Where network namespaces may
-/// be made (as root) the sites are in an emulated network with long paths, one of which loses packets: the watch finds it. Elsewhere they speak
-/// over loopback.
+/// The demonstration needs no configuration and leaves nothing behind: all its files are in a temporary directory. Ctrl-C ends
+/// it. If network namespaces can be created (as root), the sites are in an emulated network with long paths. One of these paths
+/// loses packets, and the watch finds it. Otherwise the sites communicate over loopback.
 #[derive(Debug, ClapArgs)]
 pub struct Demo {
-    /// Where the portal is to be; port 0 takes a free one
+    /// The address of the portal; port 0 selects a free port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     pub listen: std::net::SocketAddr,
-    /// Use plain loopback, also where an emulated network could be made
+    /// Use loopback even if an emulated network could be created
     #[arg(long)]
     pub loopback: bool,
 }

@@ -9,20 +9,20 @@ use model::units::{BitRate, Bytes};
 use super::Anonymous;
 use crate::copy_defaults::limit;
 
-/// Where the hub is.
+/// The address of the hub.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct HubOption {
-    /// The hub: https://HOST:PORT
+    /// The address of the hub: https://HOST:PORT
     ///
-    /// Default: LONGHAUL_HUB. Access keys are taken from LONGHAUL_KEY and --key-file.
+    /// Default: the address in LONGHAUL_HUB. Access keys are read from LONGHAUL_KEY and --key-file.
     #[arg(long, global = true, value_name = "URL", help_heading = "Common options")]
     pub hub: Option<String>,
 }
 
-/// Run a hub, describe a collaboration, hand out keys to it.
+/// Run a hub, describe a collaboration, create keys for it.
 ///
-/// A hub joins nodes into a collaboration: jobs wait in its queue, links and endpoints are shared by weights below their marks, and
-/// `longhaul queue why` says why something waits. It moves no byte: nodes do.
+/// A hub joins nodes into a collaboration. Jobs wait in its queue. It shares links and endpoints by weight and keeps their use
+/// below their marks. `longhaul queue why` explains why a job waits. The hub moves no payload: nodes do.
 #[derive(Debug, ClapArgs)]
 pub struct Hub {
     #[command(flatten)]
@@ -35,47 +35,47 @@ pub struct Hub {
 pub enum HubAction {
     /// Run a hub in the foreground
     Serve(HubServe),
-    /// Hand out, list and revoke keys to a hub; it need not run
+    /// Create, list and revoke keys to a hub; the hub does not need to run
     Grant(HubGrant),
-    /// Show everything that is described, as TOML
+    /// Print the whole description of the collaboration, as TOML
     Show,
-    /// Replace everything that is described by what is in a TOML file
+    /// Replace the whole description of the collaboration with a TOML file
     Apply {
-        /// The file
+        /// The TOML file
         file: PathBuf,
     },
-    /// Sites
+    /// Describe sites
     Site(NamedCommand<SiteFacts>),
-    /// Endpoints: nodes, WebDAV servers, S3 servers
+    /// Describe endpoints: nodes, WebDAV servers, S3 servers
     Endpoint(NamedCommand<EndpointFacts>),
-    /// Links between sites
+    /// Describe links between sites
     Link(NamedCommand<LinkFacts>),
-    /// Communities and their shares
+    /// Describe communities and their shares
     Community(NamedCommand<CommunityFacts>),
-    /// Say how much of a link may be used, percent: operators may
+    /// Set the mark of a link: the percentage of its capacity that may be used (operators)
     Mark {
         /// The link
         link: String,
-        /// Percent of its capacity
+        /// Percent of the link's capacity
         #[arg(value_parser = clap::value_parser!(u8).range(1..=100))]
         percent: u8,
     },
-    /// Show who has changed what, the latest first: the audit trail
+    /// Show the audit trail: who has changed what, newest first
     Actions {
-        /// Only those of this member
+        /// Only actions of this member
         #[arg(long, value_name = "NAME", default_value = "")]
         by: String,
-        /// How many
+        /// Show at most this number of actions
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
     },
-    /// Begin nothing new there; what runs may end
+    /// Begin no new transfers there; running transfers continue to their end
     Drain(HubStop),
-    /// Begin nothing new there, and refuse new jobs for it
+    /// Begin no new transfers there, and refuse new jobs
     Ban(HubStop),
-    /// Begin nothing new there; what waits keeps its place
+    /// Begin no new transfers there, and pause running transfers; waiting jobs keep their places
     Stop(HubStop),
-    /// Go on after drain, ban or stop
+    /// Continue after drain, ban or stop
     Start {
         /// `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`
         what: String,
@@ -84,78 +84,79 @@ pub enum HubAction {
 
 /// Run a hub.
 ///
-/// Prints `listening on https://HOST:PORT` on stdout once ready, then serves until it is stopped (SIGINT, SIGTERM). SIGHUP reads the
-/// collaboration in the file of --config again.
+/// The hub prints `listening on https://HOST:PORT` on stdout when it is ready, and serves until it is stopped (SIGINT, SIGTERM).
+/// SIGHUP makes it read the collaboration in the file of --config again.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct HubServe {
-    /// Where to listen; port 0 takes a free one
+    /// Listen at this address; port 0 selects a free port
     ///
     /// Default: all addresses, port 8446.
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
-    /// Speak FTS3's REST API at the root of a port of its own, too; port 0 takes a free one
+    /// Serve the REST API of FTS3 at the root of this address as well; port 0 selects a free port
     ///
-    /// It is under /fts3 on the hub's port in any case. This is for clients that take a host and a port, and no path.
+    /// The hub's own port always serves that API under /fts3. This option is for clients that accept a host and a port, but no path.
     #[arg(long, value_name = "HOST:PORT")]
     pub fts_listen: Option<String>,
-    /// The database: sqlite:FILE, or postgres://USER@HOST/NAME for hubs on several machines
+    /// Use this database: sqlite:FILE, or postgres://USER@HOST/NAME for a hub on several machines
     ///
     /// Default: hub.db in the state directory.
     #[arg(long, value_name = "URL")]
     pub db: Option<String>,
-    /// Allow http:// beside https://
+    /// Allow http:// as well as https://
     #[arg(long)]
     pub plain: bool,
-    /// Let anybody submit jobs without a key, and see and change those: rw
+    /// Let clients without a credential submit jobs, and see and change such jobs: rw
     #[arg(long, value_name = "rw")]
     pub anonymous: Option<Anonymous>,
-    /// Show this certificate to clients that do not know the hub by its key (PEM, the hub's own first)
+    /// Show this certificate chain to clients that do not know the hub's key (PEM, the hub's certificate first)
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
-    /// The certificate's private key (PEM); default: it stands in the certificate's file
+    /// The private key of the certificate (PEM; default: in the file of --certificate)
     #[arg(long, value_name = "FILE")]
     pub certificate_key: Option<PathBuf>,
-    /// Ask clients for certificates, and believe those that the authorities in this PEM file vouch for
+    /// Ask clients for certificates, and accept certificates from the authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     pub client_ca: Option<PathBuf>,
-    /// Believe VOMS attributes of the servers in this directory: VO/HOST.lsc, as in /etc/grid-security/vomsdir
+    /// Accept VOMS attributes from the servers in this directory: VO/HOST.lsc, as in /etc/grid-security/vomsdir
     #[arg(long, value_name = "DIR")]
     pub vomsdir: Option<PathBuf>,
-    /// Tell a broker of each file, as FTS does, in the way that this TOML file says
+    /// Send messages about each file to a broker, as FTS does; this TOML file configures it
     #[arg(long, value_name = "FILE")]
     pub messages: Option<PathBuf>,
-    /// Watch paths as this TOML file says, as `longhaul watch serve` does
+    /// Watch paths as `longhaul watch serve` does, with this TOML file as its configuration
     #[arg(long, value_name = "FILE")]
     pub watch: Option<PathBuf>,
-    /// Whose tokens count, and which addresses are served; default: access.toml in the state directory
+    /// Read from this file which tokens to accept and which addresses to serve (default: access.toml in the state directory)
     #[arg(long, value_name = "FILE")]
     pub access: Option<PathBuf>,
-    /// Read options, and what the collaboration consists of, from this TOML file
+    /// Read options and the description of the collaboration from this TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 
-/// Hand out, list and revoke keys to a hub.
+/// Create, list and revoke keys to a hub.
 ///
-/// Without a subcommand it makes a key: the last line on stdout is the key alone. It is written to the hub's database, so the hub need not run.
+/// Without a subcommand, the command creates a key. The last line on stdout is the key alone. The command writes the grant to
+/// the hub's database, so the hub does not need to run.
 #[derive(Debug, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct HubGrant {
     #[command(subcommand)]
     pub action: Option<HubGrantAction>,
-    /// The hub's database; default: hub.db in the state directory
+    /// The hub's database (default: hub.db in the state directory)
     #[arg(long, global = true, value_name = "URL")]
     pub db: Option<String>,
     /// What the key allows
     #[arg(long, value_enum, value_name = "ROLE")]
     pub role: Option<RoleWord>,
-    /// The community that the key is for; without one, for all of them
+    /// Restrict the key to this community (default: all communities)
     #[arg(long, value_name = "C", default_value = "")]
     pub community: String,
-    /// Whose it is: jobs are submitted under this name
+    /// The name of the member who gets the key; jobs are submitted under this name
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub name: String,
-    /// Let the key end after this time, for example 7d
+    /// Let the key expire after this time, for example 7d (default: never)
     #[arg(long = "for", value_name = "TIME", value_parser = model::duration::parse)]
     pub lasting: Option<Duration>,
 }
@@ -166,7 +167,7 @@ pub enum HubGrantAction {
     List,
     /// Revoke a grant
     Revoke {
-        /// Its id, as listed
+        /// The id of the grant, as `list` shows it
         id: String,
     },
 }
@@ -174,15 +175,15 @@ pub enum HubGrantAction {
 /// Roles.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum RoleWord {
-    /// Submit, and see one's own jobs
+    /// Submit jobs, and see one's own jobs
     User,
-    /// See and change all jobs, stop and start
+    /// See and change all jobs; drain, ban, stop and start endpoints, sites and links
     Operator,
-    /// Describe the collaboration as well
+    /// Everything that an operator may do, and describe the collaboration
     Admin,
 }
 
-/// Something that has a name.
+/// Commands for one kind of named thing: sites, endpoints, links or communities.
 #[derive(Debug, ClapArgs)]
 pub struct NamedCommand<F: ClapArgs> {
     #[command(subcommand)]
@@ -191,27 +192,27 @@ pub struct NamedCommand<F: ClapArgs> {
 
 #[derive(Debug, Subcommand)]
 pub enum NamedAction<F: ClapArgs> {
-    /// Describe one
+    /// Add one
     Add(Named<F>),
-    /// List their names
+    /// List the names
     List,
     /// Show one
     Show {
-        /// Its name
+        /// The name
         name: String,
     },
-    /// Change what is named, and leave the rest
+    /// Change the settings that are given, and keep the others
     Set(Named<F>),
     /// Remove one
     Rm {
-        /// Its name
+        /// The name
         name: String,
     },
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct Named<F: ClapArgs> {
-    /// Its name: letters, digits, `-`, `_` and `.`
+    /// The name: letters, digits, `-`, `_` and `.`
     pub name: String,
     #[command(flatten)]
     pub facts: F,
@@ -219,90 +220,90 @@ pub struct Named<F: ClapArgs> {
 
 #[derive(Debug, ClapArgs)]
 pub struct SiteFacts {
-    /// What people call it
+    /// A title for people to read
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// Where it is on the map of the portal, degrees
+    /// Where the site is on the portal's map, degrees north and east: 52.1,4.4
     #[arg(long, value_name = "LATITUDE,LONGITUDE", value_parser = location, allow_hyphen_values = true)]
     pub location: Option<[f64; 2]>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct EndpointFacts {
-    /// The site that it is at
+    /// The site of the endpoint
     #[arg(long, value_name = "SITE")]
     pub site: Option<String>,
-    /// What it is
+    /// The kind of endpoint
     #[arg(long, value_enum, value_name = "KIND")]
     pub kind: Option<EndpointKindWord>,
-    /// URLs that begin with this are its: lh://HOST/, davs://HOST/PATH, s3://BUCKET/; may be given again
+    /// URLs that begin with this belong to the endpoint: lh://HOST/, davs://HOST/PATH, s3://BUCKET/; can be repeated
     #[arg(long = "url", value_name = "URL")]
     pub urls: Vec<String>,
-    /// Where its API is, for a node whose URL does not say it: https://HOST:PORT
+    /// The address of the node's API, if it is not that of its URL: https://HOST:PORT
     #[arg(long, value_name = "URL")]
     pub api: Option<String>,
-    /// Where browsers reach it, if elsewhere than its URLs say: https://HOST[:PORT]
+    /// The address of the endpoint for browsers, if it is not that of its URLs: https://HOST[:PORT]
     #[arg(long, value_name = "URL")]
     pub web: Option<String>,
-    /// The fingerprint of a node; the key that the hub has for it says it as well
+    /// The fingerprint of a node (default: the fingerprint in the hub's access key for that node)
     #[arg(long, value_name = "SHA256:…")]
     pub node: Option<String>,
-    /// Read the key with which the hub orders there from this file: an access key of a node, or a token
+    /// Read the credential that the hub uses at the endpoint from this file: an access key of a node, or a token
     #[arg(long, value_name = "FILE")]
     pub endpoint_key_file: Option<PathBuf>,
-    /// A node through which goes what it cannot do by itself
+    /// Use this node for the transfers that the endpoint cannot make by itself
     #[arg(long, value_name = "ENDPOINT")]
     pub gateway: Option<String>,
-    /// Transfers from it at once
+    /// Transfers from the endpoint at the same time, at most (default: 20)
     #[arg(long, value_name = "N")]
     pub out_transfers: Option<u32>,
-    /// Transfers to it at once
+    /// Transfers to the endpoint at the same time, at most (default: 20)
     #[arg(long, value_name = "N")]
     pub in_transfers: Option<u32>,
-    /// What may be read from it
+    /// The highest rate of reading from the endpoint, all transfers together
     #[arg(long, value_name = "RATE", value_parser = limit)]
     pub out_limit: Option<BitRate>,
-    /// What may be written to it
+    /// The highest rate of writing to the endpoint, all transfers together
     #[arg(long, value_name = "RATE", value_parser = limit)]
     pub in_limit: Option<BitRate>,
-    /// Files that may be opened there per second
+    /// Files that the hub may open at the endpoint per second, at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub files_per_second: Option<u32>,
-    /// Space that is reserved at it for what the hub brings: so much is on its way there at once at the most
+    /// Bytes that may be in flight to the endpoint at the same time, at most
     #[arg(long, value_name = "SIZE")]
     pub space: Option<Bytes>,
-    /// Its files are on tape: they are brought to disk by the WLCG tape REST API before they are read
+    /// The endpoint's files are on tape; the hub stages them to disk (WLCG tape REST API) before they are read
     #[arg(long, value_name = "true|false")]
     pub tape: Option<bool>,
-    /// Users may rename and delete files there in the portal; operators may in any case
+    /// Let users rename and delete files there in the portal; operators always may
     #[arg(long, value_name = "true|false")]
     pub changeable: Option<bool>,
     #[command(flatten)]
     pub storage: StorageFacts,
 }
 
-/// What the catalogue may store at an endpoint.
+/// Where the catalogue may store files at an endpoint, and how many bytes.
 #[derive(Debug, ClapArgs)]
 pub struct StorageFacts {
-    /// The directory where the catalogue may store files: a URL of the endpoint, or below one
+    /// The directory where the catalogue may store files: a URL of the endpoint, or a URL below it
     #[arg(long, value_name = "URL")]
     pub storage: Option<String>,
-    /// How files are named there: `identity` (SCOPE/NAME) or `hash` (Rucio's)
+    /// How files are named there: `identity` (SCOPE/NAME) or `hash` (as Rucio names them)
     #[arg(long, value_name = "HOW", value_parser = ["identity", "hash"])]
     pub naming: Option<String>,
-    /// What rules may say of it: region=eu; may be given again
+    /// An attribute of the storage, for the expressions of rules: region=eu; can be repeated
     #[arg(long, value_name = "WORD=VALUE")]
     pub attribute: Vec<String>,
-    /// What the catalogue may store there
+    /// Bytes that the catalogue may store there, at most
     #[arg(long, value_name = "SIZE")]
     pub capacity: Option<Bytes>,
-    /// Copies that no rule holds go once more than this part of the capacity is used, percent; 90 unless said
+    /// Begin to delete copies that no rule holds above this use of the capacity, percent (default: 90)
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub high_water: Option<u8>,
-    /// Until no more than this is, percent; 80 unless said
+    /// Stop deleting copies at this use of the capacity, percent (default: 80)
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub low_water: Option<u8>,
-    /// Copies that no rule holds go as soon as they may
+    /// Delete copies that no rule holds a day after their last rule has ended, however much of the capacity is used
     #[arg(long, value_name = "true|false")]
     pub greedy: Option<bool>,
 }
@@ -320,35 +321,35 @@ pub enum EndpointKindWord {
 
 #[derive(Debug, ClapArgs)]
 pub struct LinkFacts {
-    /// What it carries in each direction: 10Gbit/s
+    /// The capacity in each direction: 10Gbit/s
     #[arg(long, value_name = "RATE", value_parser = limit)]
     pub capacity: Option<BitRate>,
-    /// Which part of it the collaboration may use, 0 to 1
+    /// The part of the capacity that the collaboration may use, 0 to 1
     #[arg(long, value_name = "PART")]
     pub mark: Option<f64>,
-    /// Traffic of others that is known of
+    /// The rate of known traffic of others on the link
     #[arg(long, value_name = "RATE", value_parser = limit)]
     pub others: Option<BitRate>,
-    /// Both directions share the capacity
+    /// The two directions share the capacity
     #[arg(long)]
     pub half_duplex: bool,
-    /// It lies between these two sites: A,B; `*` for any. May be given again
+    /// The link connects these two sites: A,B; `*` for any site. Can be repeated
     #[arg(long, value_name = "A,B")]
     pub between: Vec<String>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct CommunityFacts {
-    /// Its weight among the communities
+    /// The weight of the community among all communities
     #[arg(long, value_name = "WEIGHT")]
     pub share: Option<f64>,
-    /// The most it may have everywhere together
+    /// The highest rate of the community, all links together
     #[arg(long, value_name = "RATE", value_parser = limit)]
     pub cap: Option<BitRate>,
-    /// Members of this virtual organisation (VOMS) belong to it; may be given again
+    /// Members of this virtual organisation (VOMS) belong to the community; can be repeated
     #[arg(long, value_name = "VO")]
     pub vo: Vec<String>,
-    /// An activity of it and its weight: production=4; may be given again
+    /// An activity of the community and its weight: production=4; can be repeated
     #[arg(long, value_name = "NAME=WEIGHT")]
     pub activity: Vec<String>,
 }
@@ -357,13 +358,13 @@ pub struct CommunityFacts {
 pub struct HubStop {
     /// `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`
     pub what: String,
-    /// For whoever asks why nothing moves
+    /// The reason, which users see when they ask why nothing moves
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
-    /// From then on: a downtime that is declared ahead, 2026-12-24T18:00:00Z; now unless said
+    /// When the downtime begins: 2026-12-24T18:00:00Z (default: now)
     #[arg(long, value_name = "TIME", default_value = "")]
     pub from: String,
-    /// Until then; until `hub start` unless said
+    /// When the downtime ends: 2026-12-24T18:00:00Z (default: at `hub start`)
     #[arg(long, value_name = "TIME", default_value = "")]
     pub until: String,
 }

@@ -6,10 +6,10 @@ use clap::{Args as ClapArgs, Subcommand};
 
 use super::HubOption;
 
-/// Plan a network: what it carries, what it costs, what fails, how long work takes.
+/// Plan a network: its load, its costs, the effect of failures, and how long work takes.
 ///
-/// SCENARIO is a file, or the name of a shipped one: `longhaul plan scenarios` names these. docs/plan.md has the language and
-/// three worked examples. Nothing is sent or changed: everything is computed from the file.
+/// SCENARIO is a file, or the name of a shipped scenario; `longhaul plan scenarios` lists these. docs/plan.md describes the
+/// language and has three worked examples. The command computes everything from the file; it sends and changes nothing.
 #[derive(Debug, ClapArgs)]
 pub struct PlanArgs {
     #[command(subcommand)]
@@ -18,21 +18,23 @@ pub struct PlanArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum PlanAction {
-    /// Name the shipped scenarios, or print one
+    /// List the shipped scenarios, or print one
     Scenarios(PlanScenarios),
-    /// Check a scenario: flows without a route, links that are too small, what is missing
+    /// Check a scenario: flows without a route, links that are too small, missing data
     Check(PlanScenario),
-    /// Add up the demand, with growth and the year in which it exceeds a capacity
+    /// Add up the demand, with its growth and the year in which it exceeds a capacity
     Demand(PlanDemand),
     /// Compare the costs of the options
     Cost(PlanCost),
-    /// Put the flows on their routes, and fail each link in turn
+    /// Show the load of each link; with --failures, what each failure changes
     Links(PlanLinks),
-    /// Simulate the work: the real scheduler in virtual time
+    /// Plan a virtual network for a group of sites: a VRF in each country, and where they peer
+    Overlay(PlanOverlay),
+    /// Simulate the work with the hub's own scheduler, in virtual time
     Simulate(PlanSimulate),
     /// Simulate several scenarios side by side
     Compare(PlanCompare),
-    /// Print what a hub knows of its collaboration, and what waits there, as a scenario
+    /// Print a hub's collaboration, with the jobs that wait there, as a scenario
     Twin(HubOption),
     /// Write one page with demand, cost, links and simulation
     Report(PlanReport),
@@ -40,21 +42,21 @@ pub enum PlanAction {
 
 #[derive(Debug, ClapArgs)]
 pub struct PlanScenarios {
-    /// Print this scenario, as a start for another one
+    /// Print this scenario, as a start for your own
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }
 
-/// A scenario, and what of it counts.
+/// A scenario, and which parts of it count.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PlanScenario {
     /// A scenario file, or the name of a shipped scenario
     #[arg(value_name = "SCENARIO")]
     pub scenario: String,
-    /// The year: links, flows and costs that do not exist then do not count
+    /// Count only the links, flows and costs that exist in this year
     #[arg(long, value_name = "YEAR", value_parser = clap::value_parser!(u16).range(1970..=2200))]
     pub year: Option<u16>,
-    /// Count the flows behind this switch too; may be given again
+    /// Count the flows of this switch as well; can be repeated
     #[arg(long = "with", value_name = "SWITCH")]
     pub switches: Vec<String>,
 }
@@ -63,10 +65,10 @@ pub struct PlanScenario {
 pub struct PlanDemand {
     #[command(flatten)]
     pub scenario: PlanScenario,
-    /// The rate of one data transfer node: how many does the demand take
+    /// The rate of one data transfer node, to compute how many nodes the demand needs
     #[arg(long, value_name = "RATE", default_value = "20Gbit/s")]
     pub node_rate: model::units::BitRate,
-    /// The capacity that demand is held against; default: what the links of the scenario have in sum
+    /// Compare the demand with this capacity (default: the sum of the capacities of all links)
     #[arg(long, value_name = "RATE")]
     pub capacity: Option<model::units::BitRate>,
 }
@@ -87,22 +89,31 @@ pub struct PlanCost {
 pub struct PlanLinks {
     #[command(flatten)]
     pub scenario: PlanScenario,
-    /// Fail each path and each shared risk in turn: who suffers
+    /// Let each path and each shared risk fail in turn, and show which flows suffer
     #[arg(long)]
     pub failures: bool,
-    /// Two routes between these sites that share nothing
+    /// Find two routes between these sites that share nothing
     #[arg(long, num_args = 2, value_names = ["SITE", "SITE"])]
     pub diverse: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PlanOverlay {
+    #[command(flatten)]
+    pub scenario: PlanScenario,
+    /// The group of sites that belongs to the virtual network
+    #[arg(value_name = "GROUP")]
+    pub group: String,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct PlanSimulate {
     #[command(flatten)]
     pub scenario: PlanScenario,
-    /// The seed of all draws, in place of the scenario's
+    /// The seed of all random numbers (default: the scenario's seed)
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
-    /// Write a page to this file
+    /// Write the result as a page to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

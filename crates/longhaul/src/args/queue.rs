@@ -9,58 +9,58 @@ use model::BitRate;
 use super::hub::HubOption;
 use crate::copy_defaults::limit;
 
-/// Submit a job to a hub: it waits there for its turn, and nodes move it.
+/// Submit a job to a hub. The job waits there for its turn; nodes move the files.
 ///
-/// The last line on stdout is the job's id alone. Sent again with the same --id it is the same job.
+/// The last line on stdout is the job's id alone. To submit again with the same --id is safe: it is the same job.
 #[derive(Debug, ClapArgs)]
 pub struct Submit {
     #[command(flatten)]
     pub at: HubOption,
-    /// What to copy, and where to: S T; every further T gets a copy too
+    /// The source and the target: S T; each further T gets a copy as well
     ///
-    /// lh://HOST/EXPORT/PATH, https://…, davs://… or s3://BUCKET/KEY.
+    /// Each is lh://HOST/EXPORT/PATH, https://…, davs://… or s3://BUCKET/KEY.
     #[arg(value_name = "S T", required_unless_present = "files_from")]
     pub places: Vec<String>,
-    /// Files from this list, one per line: SOURCE TARGET [BYTES [ALGORITHM:VALUE]]; `-` for stdin
+    /// Copy the files in this list, one per line: SOURCE TARGET [BYTES [ALGORITHM:VALUE]]; `-` for stdin
     #[arg(long, value_name = "FILE", conflicts_with = "places")]
     pub files_from: Option<PathBuf>,
-    /// Sources may be directories
+    /// Copy directories with everything in them
     #[arg(long, short)]
     pub recursive: bool,
-    /// Replace a target that differs
+    /// Replace files that exist at the target and differ
     #[arg(long)]
     pub overwrite: bool,
-    /// 1 to 5
+    /// The priority, 1 to 5 (5 is the highest)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
     pub priority: Option<u8>,
-    /// The most that all of it may use: 200Mbit/s, 25MB/s
+    /// Limit the rate of all files of the job together: 200Mbit/s, 25MB/s
     #[arg(long, value_name = "RATE", value_parser = limit, conflicts_with = "deadline")]
     pub limit: Option<BitRate>,
-    /// The activity that it is for
+    /// The activity of the job
     #[arg(long, value_name = "A")]
     pub activity: Option<String>,
-    /// The community that it is for
+    /// The community of the job
     #[arg(long, value_name = "C")]
     pub community: Option<String>,
-    /// By when it is to be there: 2026-12-24T18:00:00Z
+    /// The time by which all files should have arrived: 2026-12-24T18:00:00Z
     #[arg(long, value_name = "TIME")]
     pub deadline: Option<String>,
-    /// The job's id (a UUID): the same order sent twice is one job
+    /// Use this id for the job (a UUID); a job that is submitted twice with one id is one job
     #[arg(long, value_name = "UUID")]
     pub id: Option<model::id::Uuid>,
-    /// Have the job posted to this address as JSON when it has ended
+    /// The URL to which the hub posts the job as JSON when it has ended
     #[arg(long, value_name = "URL")]
     pub notify: Option<String>,
-    /// Wait until it has ended, and exit as `longhaul cp` would have
+    /// Wait until the job has ended, and exit with the code that `longhaul cp` would have
     #[arg(long)]
     pub wait: bool,
-    /// Submit nothing, and say how long it would take
+    /// Show how long the job would take, and submit nothing
     #[arg(long, conflicts_with_all = ["wait", "id", "every"])]
     pub estimate: bool,
-    /// Have it submitted again and again: day or week
+    /// Submit the job again every day or week
     #[arg(long, value_enum, value_name = "day|week", requires = "time", conflicts_with_all = ["wait", "id", "deadline"])]
     pub every: Option<EveryWord>,
-    /// At which time of the day, UTC: 02:30
+    /// With --every: the time of day, UTC: 02:30
     #[arg(long = "at", id = "time", value_name = "HH:MM", requires = "every")]
     pub time: Option<String>,
 }
@@ -72,7 +72,7 @@ pub enum EveryWord {
     Week,
 }
 
-/// Links to files and folders for people without an account.
+/// Create, list and end links to files and folders, for people without an account.
 #[derive(Debug, ClapArgs)]
 pub struct Share {
     #[command(flatten)]
@@ -83,30 +83,30 @@ pub struct Share {
 
 #[derive(Debug, Subcommand)]
 pub enum ShareAction {
-    /// Make a link: the last line on stdout is its address
+    /// Create a link; the last line on stdout is its URL
     Add {
-        /// A file, or a folder with a slash at its end, at an endpoint of the hub: lh://HOST/EXPORT/PATH
+        /// A file or folder at an endpoint of the hub: lh://HOST/EXPORT/PATH; a folder ends in a slash
         url: String,
-        /// Whoever has it puts new files into the folder, and sees nothing there
+        /// Make a drop box: people with the link can put new files into the folder, and see nothing there
         #[arg(long)]
         drop: bool,
-        /// For how long; a week unless said
+        /// How long the link is valid (default: a week)
         #[arg(long = "for", value_name = "TIME", value_parser = model::duration::parse)]
         lasting: Option<Duration>,
-        /// What whoever has it must know besides: the first line of this file
+        /// Protect the link with a password: the first line of this file
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
     },
-    /// List links, the latest first
+    /// List links, newest first
     List,
     /// End a link
     End {
-        /// Its id
+        /// The id, as the list shows it
         id: String,
     },
 }
 
-/// The queue of a hub: what waits, why, and what moves.
+/// Show and change the queue of a hub: which jobs wait, why, and which are moving.
 #[derive(Debug, ClapArgs)]
 pub struct Queue {
     #[command(flatten)]
@@ -119,19 +119,19 @@ pub struct Queue {
 pub enum QueueAction {
     /// List jobs, newest first
     List {
-        /// Those that have ended as well
+        /// List jobs that have ended as well
         #[arg(long)]
         all: bool,
-        /// How many
+        /// List at most this number of jobs
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
     },
-    /// Show a job and its files; without an id, the queues and the shares of what they share
+    /// Show a job and its files; without an id, show the queues and their shares of links and endpoints
     Show {
         /// The job's id
         id: Option<String>,
     },
-    /// Say why the files of a job that wait do not move
+    /// Explain why the waiting files of a job do not move
     Why {
         /// The job's id
         id: String,
@@ -143,28 +143,28 @@ pub enum QueueAction {
         /// The new priority, 1 to 5
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5), required_unless_present = "limit")]
         priority: Option<u8>,
-        /// The most that all of it may use from here on: 200Mbit/s, 25MB/s; `none` for no limit
+        /// The new limit of the rate of all its files together: 200Mbit/s, 25MB/s; `none` for no limit
         #[arg(long, value_name = "RATE", value_parser = limit)]
         limit: Option<BitRate>,
     },
-    /// Pause a job: nothing more of it begins; what moves arrives
+    /// Pause a job: no further files begin; files that are moving continue to their end
     Pause {
         /// The job's id
         id: String,
     },
-    /// Go on with a job that was paused
+    /// Continue a paused job
     Resume {
         /// The job's id
         id: String,
     },
-    /// List jobs that are submitted again and again
+    /// List repeats: jobs that are submitted every day or week
     Repeats,
-    /// End the repetition of a job
+    /// End a repeat
     EndRepeat {
-        /// Its id
+        /// The id, as the list shows it
         id: String,
     },
-    /// End a job; what has arrived stays
+    /// Cancel a job; files that have arrived stay
     Cancel {
         /// The job's id
         id: String,

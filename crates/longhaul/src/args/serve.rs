@@ -5,76 +5,79 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-/// Run a node: offer directories to others.
+/// Run a node: offer directories to other hosts.
 ///
-/// Prints `listening on HOST:PORT` on stdout once ready, then serves until it is stopped (SIGINT, SIGTERM). SIGHUP reads the
-/// file of --config again, and drops no transfer. Nobody is let in without a key (`longhaul grant`) unless --anonymous says
-/// so. Every option has a key of the same name in that TOML file; what is typed wins.
+/// The node prints `listening on HOST:PORT` on stdout when it is ready, and serves until it is stopped (SIGINT, SIGTERM). SIGHUP
+/// makes it read the file of --config again, without interrupting a transfer. Clients need a key (`longhaul grant`), unless
+/// --anonymous allows them to do without. Every option has a key of the same name in the TOML file of --config; an option on
+/// the command line overrides the file.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Serve {
-    /// Offer a directory: NAME=DIR (read-only), NAME=DIR:rw; or a place on a WebDAV or S3 server: NAME=URL
+    /// Export a directory: NAME=DIR (read-only), NAME=DIR:rw; or a place on a WebDAV or S3 server: NAME=URL
     ///
-    /// NAME=DIR:rw,tape=PROGRAM where a program brings files from tape and takes them there; docs/tape.md says what it is asked.
+    /// NAME=DIR:rw,tape=PROGRAM is for files on tape: PROGRAM stages files to disk and writes them to tape. docs/tape.md describes
+    /// its commands.
     #[arg(long, value_name = "NAME=DIR[:ro|:rw]")]
     pub export: Vec<String>,
-    /// Where to listen; port 0 takes a free one
+    /// Listen at this address; port 0 selects a free port
     ///
     /// Default: all addresses, port 7411.
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
-    /// Take streams at this address as well, over a path of its own; may be given again
+    /// Accept streams at this address as well, over a further path; can be repeated
     ///
-    /// Clients spread a job's streams over the address they were given and all of these, and go on over the others when one
-    /// is cut. For hosts with several interfaces or uplinks.
+    /// For hosts with several interfaces or uplinks. Clients spread the streams of a job over the address that they connected to
+    /// and all these addresses. If one path is cut, they continue over the others.
     #[arg(long, value_name = "ADDRESS[:PORT]", value_delimiter = ',')]
     pub advertise: Vec<String>,
-    /// Spread the streams of a job over this node too, a mover of the same exports; may be given again
+    /// Spread the streams of jobs over this node too, a mover of the same exports; can be repeated
     ///
-    /// A mover is another `longhaul serve` on this host or another one, whose exports have the same names and are the same
-    /// directories (a shared file system). It gives out a key for each of them (`longhaul grant --export NAME --write`), which this node
-    /// takes from LONGHAUL_KEY or --key-file. Clients know of this node alone. A mover that dies is left out.
+    /// A mover is another `longhaul serve`, on this host or on another host. Its exports have the same names and are the same
+    /// directories (a shared file system). Create a key at the mover for each export (`longhaul grant --export NAME --write`); this
+    /// node reads the keys from LONGHAUL_KEY or --key-file. Clients need to know this node only. If a mover fails, this node leaves
+    /// it out, and the job continues.
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',')]
     pub peers: Vec<String>,
-    /// Let anybody in without a key: `ro` to read, `rw` to write what exports allow
+    /// Admit clients without a credential: `ro` to read, `rw` to write as well if the export allows it
     #[arg(long, value_name = "ro|rw")]
     pub anonymous: Option<Anonymous>,
-    /// Allow payload in clear to clients that ask for it, and http:// beside https://
+    /// Allow unencrypted payload for clients that ask for it, and http:// as well as https://
     #[arg(long)]
     pub plain: bool,
-    /// Show this certificate to HTTP clients (PEM, the node's own first) instead of one that nobody vouches for
+    /// Show this certificate chain to HTTP clients (PEM, the node's certificate first; default: a self-signed certificate)
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
-    /// The certificate's private key (PEM); default: it stands in the certificate's file
+    /// The private key of the certificate (PEM; default: in the file of --certificate)
     #[arg(long, value_name = "FILE")]
     pub certificate_key: Option<PathBuf>,
-    /// Ask HTTP clients for certificates, and believe those that the authorities in this PEM file vouch for
+    /// Ask HTTP clients for certificates, and accept certificates from the authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     pub client_ca: Option<PathBuf>,
-    /// Who may do what: tokens, certificates, macaroons, addresses; default: access.toml in the state directory
+    /// Read the policy from this file: tokens, certificates, macaroons, addresses (default: access.toml in the state directory)
     #[arg(long, value_name = "FILE")]
     pub access: Option<PathBuf>,
-    /// Tell this collector for which experiment transfers over HTTP are (SciTags); may be given again
+    /// Report the experiment of each transfer over HTTP to this collector (SciTags); can be repeated
     #[arg(long, value_name = "HOST[:PORT]")]
     pub fireflies: Vec<String>,
-    /// Let pages of this site ask this node from a browser (CORS): https://HOST[:PORT], or * for all sites; may be given again
+    /// Let web pages of this origin send requests to the node (CORS): https://HOST[:PORT], or * for all origins; can be repeated
     ///
-    /// For portals and notebooks. A page shows a credential of its own; what this node has given the browser does not count.
+    /// For portals and notebooks. Each page must show its own credential; the node ignores credentials that it gave to the browser.
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     pub allow_origin: Vec<String>,
-    /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp, twamp, pscheduler
+    /// Answer tests of clients without a key, in these protocols: iperf3, stamp, twamp, pscheduler
     ///
-    /// From everywhere, or from one network alone: iperf3@192.0.2.0/24. May be given again, or separated by commas.
+    /// The node answers clients of all networks, or of one network: iperf3@192.0.2.0/24. Can be repeated, or separated by commas.
     #[arg(long, value_name = "PROTOCOL[@PREFIX]", value_delimiter = ',')]
     pub responders: Vec<String>,
-    /// Answer TWAMP-Control here (port 862 is the usual one), those whom --responders twamp[@PREFIX] names: latency tests of perfSONAR
+    /// Answer TWAMP-Control at this address, usually port 862, for the clients of --responders twamp[@PREFIX] (perfSONAR latency)
     #[arg(long, value_name = "HOST:PORT")]
     pub twamp_listen: Option<SocketAddr>,
-    /// Let hosts of this network read `/metrics` without a key, over http:// as well: the one that watches this node
+    /// Let hosts of this network, such as your monitoring, read `/metrics` without a key, over http:// as well
     ///
-    /// Who may use the node may read it anyway. May be given again, or separated by commas.
+    /// Clients that may use the node can always read it. Can be repeated, or separated by commas.
     #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
     pub metrics: Vec<String>,
-    /// Tell those who have a key how the settings of this host stand, for `longhaul tune compare`
+    /// Let clients with a key read the audit of this host's settings, for `longhaul tune compare`
     #[arg(long)]
     pub audit: bool,
     /// Read options from this TOML file

@@ -4,25 +4,25 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-/// Collect what somebody needs who is to help with this host, and no secrets.
+/// Collect what a support desk needs to know about this host, without secrets.
 ///
-/// Writes a tar.gz that only you can read, and says what is in it: version, system, settings of the kernel and of NICs, routes,
-/// the audit of `longhaul tune`, the settings file, names and sizes in the state directory, what is known of paths, jobs and
-/// nodes that run, the recent log. Identity, keys, grants, passwords and what follows the question mark of URLs are left out;
-/// journals and data are not opened. Look into it before you send it on.
+/// The command writes a tar.gz that only you can read, and lists its contents: version, system, settings of the kernel and of
+/// NICs, routes, the audit of `longhaul tune`, the settings file, names and sizes in the state directory, known facts about
+/// paths, running jobs and nodes, the recent log. It leaves out identity, keys, grants, passwords and the query strings of URLs.
+/// It does not open journals and data. Look into the archive before you send it to anyone.
 #[derive(Debug, ClapArgs)]
 pub struct Support {
-    /// Where to write it; what is there is not replaced
+    /// Write the archive to this file; an existing file is not replaced
     ///
-    /// Default: longhaul-support-HOST-TIME.tar.gz, here.
+    /// Default: longhaul-support-HOST-TIME.tar.gz in the current directory.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// The node's settings file
     ///
-    /// Default: /etc/longhaul/longhaul.toml, where it is there. Without --state the state directory that it names is meant.
+    /// Default: /etc/longhaul/longhaul.toml, if it exists. Without --state, the state directory is the one that this file names.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The node's unit, whose log is taken along where systemd keeps it
+    /// The node's systemd unit; the archive contains its log
     #[arg(long, value_name = "UNIT", default_value = "longhaul.service")]
     pub unit: String,
 }

@@ -11,77 +11,77 @@ pub const RATE_MAX: BitRate = BitRate(100_000_000_000_000);
 /// The longest round trip that is accepted. Light takes 2.6 s to the Moon and back.
 pub const RTT_MAX: Duration = Duration::from_secs(60);
 
-/// Audit a data transfer node: explain its settings, change them, take that back.
+/// Audit a data transfer node: explain its settings, change them, undo the changes.
 ///
-/// An audit needs no root, changes nothing and sends nothing. What cannot be read is said to be unknown.
+/// An audit needs no root, changes nothing and sends nothing. It reports a setting that it cannot read as unknown.
 #[derive(Debug, ClapArgs)]
 pub struct Tune {
     #[command(subcommand)]
     pub action: TuneAction,
-    /// Look at a recorded host: a tree with proc/, sys/ and etc/ in place of this one
+    /// Audit a recorded host instead of this one: a directory with proc/, sys/ and etc/
     #[arg(long, global = true, hide = true, value_name = "DIR")]
     pub root: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum TuneAction {
-    /// How every setting stands, the worst first, and why it matters
+    /// Show every setting, the worst first, and why it matters
     Audit(TuneAudit),
-    /// What would be changed, as a script and as a diff; nothing is done
+    /// Show the changes that `apply` would make, as a script and as a diff; change nothing
     Plan(TunePlan),
-    /// Change it; all that is there is kept first, and `undo` brings it back
+    /// Change settings, after saving the present values; `undo` restores them
     Apply(TuneApply),
-    /// Bring back what was there before `apply`
+    /// Restore the values from before `apply`
     Undo(TuneUndo),
-    /// What changes do, measured: as it is and changed, by turns
+    /// Measure the effect of changes: test without and with each change, by turns
     Verify(TuneVerify),
-    /// Where the settings of two hosts drift apart
+    /// Compare the settings of two hosts
     Compare(TuneCompare),
-    /// Keep an eye on drops, and on settings that somebody changes
+    /// Report dropped packets and changed settings as they happen
     Watch(TuneWatch),
-    /// What a rate, a round trip, a loss and a volume imply, with formula and source
+    /// Calculate from a rate, a round trip, a loss and a volume, with formula and source
     Calc(TuneCalc),
 }
 
-/// What a host is meant for.
+/// The purpose of a host.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct TunePurpose {
-    /// The rate that transfers are to reach: 100Gbit/s
+    /// The rate that transfers should reach: 100Gbit/s
     ///
-    /// Default: each NIC's own speed; where that is not known, what depends on it is unknown.
+    /// Default: the speed of each NIC. If that is not known, the settings that depend on it are unknown.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<BitRate>,
-    /// The longest round trip to those that it transfers to or from: 303ms
+    /// The longest round trip to the other ends of its transfers: 303ms
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = rtt)]
     pub rtt: Duration,
-    /// What the host does
+    /// The role of the host
     #[arg(long, value_name = "ROLE", default_value = "both")]
     pub role: TuneRole,
 }
 
-/// What the host is meant for, and what of it is looked at.
+/// The purpose of the host, and the parts of it to audit.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct TuneTarget {
     #[command(flatten)]
     pub purpose: TunePurpose,
-    /// Only this NIC; may be given again
+    /// Audit only this NIC; can be repeated
     ///
-    /// Default: all that are up and real; in a container all that are up.
+    /// Default: all physical NICs that are up; in a container, all NICs that are up.
     #[arg(long, value_name = "IF")]
     pub nic: Vec<String>,
-    /// The disk that the data lie on: a directory on it, or its name; may be given again
+    /// Audit the disk of the data: a directory on it, or the name of the disk; can be repeated
     ///
-    /// Without it no disk is looked at.
+    /// Default: no disk is audited.
     #[arg(long, value_name = "PATH")]
     pub disk: Vec<PathBuf>,
 }
 
-/// What a host does.
+/// The role of a host.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum TuneRole {
-    /// It transfers data
+    /// The host transfers data
     Dtn,
-    /// It measures
+    /// The host makes measurements
     Measurement,
     /// Both
     Both,
@@ -89,24 +89,24 @@ pub enum TuneRole {
 
 #[derive(Debug, ClapArgs)]
 pub struct TuneAudit {
-    /// All there is to say of these rules: why, who says so, the command, how it lasts
+    /// Explain these rules in full: the reason, the source, the command, how the change survives a reboot
     #[arg(value_name = "RULE", conflicts_with = "check")]
     pub rules: Vec<String>,
     #[command(flatten)]
     pub target: TuneTarget,
-    /// Leave these rules out: what is known and accepted here; may be given again, or separated by commas
+    /// Ignore these rules, for example those that you have accepted; can be repeated, or separated by commas
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub ignore: Vec<String>,
-    /// List also what is as wanted, and what is not for this host
+    /// Also list settings that are as wanted, and rules that do not apply to this host
     #[arg(long)]
     pub all: bool,
-    /// Write all of it as a page to this file as well
+    /// Also write everything as a page to this file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// One line and the exit code of a monitoring plug-in: 0 well, 1 a warning, 2 critical, 3 unknown
+    /// Print one line and exit as a monitoring plug-in: 0 ok, 1 warning, 2 critical, 3 unknown
     ///
-    /// Critical where a setting of severity high is not as wanted, a warning where another is; unknown where none is,
-    /// but one of severity high or medium could not be read. Severity info never counts.
+    /// Critical: a setting of severity high is not as wanted. Warning: another setting is not as wanted. Unknown: all settings that
+    /// could be read are as wanted, but one of severity high or medium could not be read. Severity info never counts.
     #[arg(long, conflicts_with = "all")]
     pub check: bool,
 }
@@ -118,18 +118,18 @@ pub struct TunePlan {
     pub rules: Vec<String>,
     #[command(flatten)]
     pub target: TuneTarget,
-    /// The script alone
+    /// Print only the script
     #[arg(long, conflicts_with = "diff")]
     pub script: bool,
-    /// The diff alone
+    /// Print only the diff
     #[arg(long)]
     pub diff: bool,
 }
 
-/// Change settings; all that is there is kept first, and `undo` brings it back.
+/// Change settings, after saving the present values; `undo` restores them.
 ///
-/// Where the kernel refuses a change half-way, those before it are taken back. Without RULE everything that differs and
-/// can be changed here is, after it was shown and agreed to.
+/// If the kernel refuses a change, the command undoes the changes before it. Without RULE, the command shows all settings that
+/// differ and that can be changed on this host, asks, and changes them.
 #[derive(Debug, ClapArgs)]
 pub struct TuneApply {
     /// Only these rules, by the ids that `audit` shows
@@ -137,94 +137,94 @@ pub struct TuneApply {
     pub rules: Vec<String>,
     #[command(flatten)]
     pub target: TuneTarget,
-    /// Let it survive a reboot, in files of our own: sysctl.d, a unit of systemd, rules of udev
+    /// Make the changes survive a reboot, in files of Longhaul's own: sysctl.d, a systemd unit, udev rules
     #[arg(long)]
     pub persist: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct TuneUndo {
-    /// Which, as --list names it, or a file
+    /// The snapshot to restore: a name from --list, or a file
     ///
-    /// Default: the last one that was not undone yet.
+    /// Default: the last snapshot that has not been undone yet.
     pub snapshot: Option<String>,
-    /// List what can be undone
+    /// List the snapshots that can be undone
     #[arg(long, conflicts_with = "snapshot")]
     pub list: bool,
 }
 
-/// What changes do, measured: as it is and changed, by turns; in the end all is as it was.
+/// Measure the effect of changes: test without and with each change, by turns; then restore the settings.
 ///
-/// A difference that chance alone brings about more often than once in a hundred times is called noise (rank-sum test of
-/// Mann and Whitney). Five rounds reach that only where the two sides do not overlap at all; more rounds find less.
+/// A difference that chance alone causes more often than once in a hundred times is called noise (rank-sum test of Mann and
+/// Whitney). Five rounds get below this only if the two sides do not overlap at all; more rounds find smaller differences.
 #[derive(Debug, ClapArgs)]
 pub struct TuneVerify {
     /// Only these rules, by the ids that `audit` shows
     ///
-    /// Default: all that differ, can be changed here and are about what is measured.
+    /// Default: all rules that differ, that can be changed on this host, and that concern what the test measures.
     #[arg(value_name = "RULE")]
     pub rules: Vec<String>,
-    /// What it is measured with: a node (HOST[:PORT]), iperf3://HOST, or a directory for the disk below it
+    /// Measure with this target: a node (HOST[:PORT]), iperf3://HOST, or a directory for the disk below it
     #[arg(long, value_name = "TARGET")]
     pub with: String,
     #[command(flatten)]
     pub target: TuneTarget,
-    /// How long one test lasts; one of a disk at most so long for writing and for reading
+    /// The length of one test; for a disk, the longest time for writing and for reading each
     #[arg(long, short = 't', value_name = "TIME", default_value = "3s", value_parser = test_time)]
     pub time: Duration,
-    /// How often each side is measured
+    /// The number of tests of each side
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(5..=30))]
     pub rounds: u32,
-    /// Streams, or files at once
+    /// The number of streams; for a disk, of files at the same time
     #[arg(long, short = 'P', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub streams: u32,
-    /// From the other end to here: what settings of a receiver do
+    /// Measure from the other end to this host, for the settings of a receiver
     #[arg(long, short = 'R')]
     pub reverse: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,
 }
 
-/// Where the settings of two hosts drift apart, and which of them is to change.
+/// Compare the settings of two hosts, and show which host should change.
 ///
-/// A host is `here`, a node (HOST[:PORT]) whose operator lets holders of a key ask (`serve --audit`), or a file that
-/// `tune audit --json` has written. What one of the two cannot say is left out.
+/// A host is `here`, a node (HOST[:PORT]) that its operator runs with `serve --audit` and for which you have a key, or a file
+/// that `tune audit --json` has written. The comparison leaves out settings that one of the hosts cannot read.
 #[derive(Debug, ClapArgs)]
 pub struct TuneCompare {
-    /// The one: here, HOST[:PORT], or a file
+    /// The first host: here, HOST[:PORT], or a file
     pub a: String,
-    /// The other
+    /// The second host
     pub b: String,
     #[command(flatten)]
     pub purpose: TunePurpose,
-    /// One line and the exit code of a monitoring plug-in, as of `tune audit`
+    /// Print one line and exit as a monitoring plug-in, as `tune audit --check` does
     #[arg(long)]
     pub check: bool,
 }
 
-/// Keep an eye on drops, and on settings that somebody changes: a line for each.
+/// Report dropped packets and changed settings as they happen, a line for each.
 ///
-/// At the start it also says what `tune apply` had set and is something else by now.
+/// At the start, the command also reports settings that have changed since `tune apply` set them.
 #[derive(Debug, ClapArgs)]
 pub struct TuneWatch {
     #[command(flatten)]
     pub target: TuneTarget,
-    /// How often to look
+    /// The interval between two checks
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = every)]
     pub every: Duration,
-    /// How long
+    /// Watch for this time
     ///
-    /// Default: until it is stopped; with --check ten seconds.
+    /// Default: until the command is stopped; with --check, 10s.
     #[arg(long, short = 't', value_name = "TIME", value_parser = every)]
     pub time: Option<Duration>,
-    /// One line at the end and the exit code of a monitoring plug-in
+    /// At the end, print one line and exit as a monitoring plug-in
     ///
-    /// Critical where a setting of severity high is not as wanted any more, a warning where another is, or something was
-    /// dropped.
+    /// Critical: a setting of severity high is no longer as wanted. Warning: another setting is no longer as wanted, or packets
+    /// were dropped.
     #[arg(long)]
     pub check: bool,
 }
@@ -237,32 +237,32 @@ pub struct TuneCalc {
     /// The round trip: 150ms
     #[arg(long, value_name = "TIME", value_parser = rtt)]
     pub rtt: Option<Duration>,
-    /// Packets lost at random: 0.001%
+    /// The share of packets that are lost at random: 0.001%
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub loss: Option<f64>,
-    /// The largest IP packet
+    /// The largest IP packet, bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(68..=65_535))]
     pub mtu: u32,
-    /// The window of each stream: 64MiB; at most 1023.98MiB, TCP's largest (RFC 7323)
+    /// The window of each stream: 64MiB; at most 1023.98MiB, the largest of TCP (RFC 7323)
     ///
-    /// Default: the largest, which is what is to be expected where buffers allow it.
+    /// Default: the largest, which TCP reaches if the buffers allow it.
     #[arg(long, value_name = "SIZE", value_parser = window)]
     pub window: Option<Bytes>,
-    /// What is to be moved: 1TB
+    /// The volume to move: 1TB
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
-    /// Streams that share the rate
+    /// The number of streams that share the rate
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub streams: Option<u32>,
     /// The share of the rate that is payload: 80%
     ///
-    /// Default: what headers leave of full packets.
+    /// Default: the share that headers leave in full packets.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub efficiency: Option<f64>,
-    /// Disks in a parcel instead: how long from door to door
+    /// Compare with disks in a parcel, which take this time from door to door
     #[arg(long, value_name = "TIME", value_parser = model::duration::parse, requires = "size")]
     pub ship: Option<Duration>,
-    /// How fast those disks are filled, and emptied again
+    /// The rate at which those disks are filled, and emptied again
     ///
     /// Default: copying costs no time.
     #[arg(long, value_name = "RATE", requires = "ship")]
@@ -277,7 +277,7 @@ fn rate(text: &str) -> Result<BitRate, String> {
 fn rtt(text: &str) -> Result<Duration, String> {
     let rtt = model::duration::parse(text).map_err(|e| e.to_string())?;
     if rtt.is_zero() || rtt > RTT_MAX {
-        Err("a round trip takes more than 0 s, and at most a minute".into())
+        Err("a round trip must be longer than 0 s, and at most 60 s".into())
     } else {
         Ok(rtt)
     }
@@ -287,7 +287,7 @@ fn rtt(text: &str) -> Result<Duration, String> {
 fn test_time(text: &str) -> Result<Duration, String> {
     let time = model::duration::parse(text).map_err(|e| e.to_string())?;
     let allowed = Duration::from_secs(1)..=Duration::from_secs(600);
-    if allowed.contains(&time) { Ok(time) } else { Err("a test takes from 1s to 10min".into()) }
+    if allowed.contains(&time) { Ok(time) } else { Err("the time of a test is from 1s to 10min".into()) }
 }
 
 /// Parses the interval between two audits. An audit itself takes some tenths of a second.
@@ -311,7 +311,7 @@ fn window(text: &str) -> Result<Bytes, String> {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let share = number.map(|number| number / 100.0).filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "write it in per cent, like 0.001%, and at most 100%".to_owned())
+    share.ok_or_else(|| "write a percentage, like 0.001%, of at most 100%".to_owned())
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
 use super::{Anonymous, HubOption};
 
-/// Watch paths: regular tests among many nodes, an archive, expectation, alarms.
+/// Watch paths: run regular tests among many nodes, keep an archive, compare with expectations, raise alarms.
 ///
-/// `watch serve` runs a hub with that part alone; `hub serve --watch FILE` adds it to a hub. The other commands ask a hub (--hub, or LONGHAUL_HUB).
+/// `watch serve` runs a hub that has only the watch; `hub serve --watch FILE` adds the watch to a hub. The other commands query a
+/// hub (--hub, or LONGHAUL_HUB).
 #[derive(Debug, ClapArgs)]
 pub struct Watch {
     #[command(flatten)]
@@ -21,114 +22,114 @@ pub struct Watch {
 pub enum WatchAction {
     /// Run a watch in the foreground
     Serve(WatchServe),
-    /// Make a configuration of a psConfig template of perfSONAR; what is not understood is named
+    /// Convert a psConfig template of perfSONAR to a configuration; report the parts that cannot be converted
     Import {
-        /// The template (JSON): a file, or a URL; what it includes is fetched
+        /// The template (JSON): a file or a URL; its includes are fetched
         template: String,
-        /// Write the configuration here; default: stdout
+        /// Write the configuration to this file (default: stdout)
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Find others that can be tested: tables of targets for a configuration
+    /// Find nodes of other domains to test with; print them as `[target]` tables for a configuration
     ///
-    /// In the signed directory of another domain's watch (--key), or in a lookup service of perfSONAR.
+    /// Searches the signed directory of another domain's watch (--key), or a lookup service of perfSONAR.
     Find {
         /// A directory (`…/api/v1/watch/directory`, or a file), records (`…/lookup/records`), or a search (`…/lookup/_search`)
         url: String,
-        /// The public key of the domain, as its `longhaul watch directory` prints it
+        /// The public key of the other domain, as `longhaul watch directory` prints it there
         #[arg(long, value_name = "KEY", conflicts_with = "community")]
         key: Option<String>,
-        /// Of this community alone
+        /// Find only members of this community
         #[arg(long, value_name = "NAME")]
         community: Option<String>,
     },
-    /// The public key that the watch signs its directory with, for other domains
+    /// Print the public key with which the watch signs its directory, for other domains
     Directory,
-    /// How all pairs fare: forward and reverse
+    /// Show the state of all pairs, forward and reverse
     Grid {
-        /// This test alone
+        /// Show this test only
         #[arg(long, value_enum, value_name = "TEST")]
         test: Option<WatchTest>,
         #[command(flatten)]
         check: WatchCheckFlag,
     },
-    /// What was measured of a pair
+    /// Show the measurements of a pair
     History {
-        /// One end, or an interface
+        /// One end of the pair; or an interface
         #[arg(value_name = "A")]
         from: String,
-        /// The other end; none for the counters of an interface
+        /// The other end; leave it out for the counters of an interface
         #[arg(value_name = "B")]
         to: Option<String>,
-        /// Which test
+        /// The test
         #[arg(long, value_name = "TEST", default_value = "latency", requires = "to")]
         test: String,
-        /// From when on: 7d, or 2026-11-01T10:00:00Z
+        /// Begin at this time: 7d (seven days ago), or 2026-11-01T10:00:00Z
         #[arg(long, value_name = "TIME", default_value = "1d")]
         since: String,
-        /// Lines at most
+        /// Print at most this number of lines
         #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         rows: u32,
     },
-    /// What is wrong; with --since also what was
+    /// List the current alarms; with --since also alarms that are over
     Alarms {
-        /// From when on: 7d, or 2026-11-01T10:00:00Z
+        /// Begin at this time: 7d (seven days ago), or 2026-11-01T10:00:00Z
         #[arg(long, value_name = "TIME")]
         since: Option<String>,
         #[command(flatten)]
         check: WatchCheckFlag,
     },
-    /// Why a path fares as it does: expectation, causes, segment, remedies
+    /// Explain the state of a path: expectation, causes, segment, remedies
     Why {
         #[command(flatten)]
         pair: WatchPair,
         #[command(flatten)]
         check: WatchCheckFlag,
     },
-    /// A line and an exit code for Nagios: 0 ok, 1 warning, 2 critical, 3 unknown
+    /// Print one line and exit with a code for Nagios: 0 ok, 1 warning, 2 critical, 3 unknown
     Check {
-        /// One end; without a pair, all of them
+        /// One end of the pair (default: all pairs)
         #[arg(value_name = "A", requires = "to")]
         from: Option<String>,
         /// The other end
         #[arg(value_name = "B")]
         to: Option<String>,
     },
-    /// Say that somebody has seen an alarm: nobody is told of it again until it is over
+    /// Acknowledge an alarm: the watch does not send it again until it is over
     Acknowledge {
         /// The alarm's number
         id: i64,
-        /// What to say
+        /// A note for other operators
         #[arg(long, value_name = "TEXT", default_value = "")]
         note: String,
     },
-    /// Note what happened, so that alarms that begin near it name it: "firewall update"
+    /// Note an event ("firewall update"); alarms that begin near its time show it
     Note {
-        /// What
+        /// The text of the note
         text: String,
-        /// When: 2026-11-01T10:00:00Z; default: now
+        /// The time of the event: 2026-11-01T10:00:00Z (default: now)
         #[arg(long, value_name = "TIME", default_value = "")]
         at: String,
-        /// At which site, node or link; default: everywhere
+        /// The site, node or link of the event (default: everywhere)
         #[arg(long, value_name = "PLACE", default_value = "")]
         place: String,
     },
-    /// Interfaces whose counters are read: utilisation, errors, light
+    /// Show the interfaces whose counters the watch reads: utilisation, errors, optical power
     Interfaces,
-    /// Who moves most through all nodes
+    /// Show the addresses that move the most bytes through all nodes
     Talkers {
-        /// Over how long
+        /// Count over this time
         #[arg(long, value_enum, value_name = "WINDOW", default_value = "hour")]
         window: TalkersWindow,
-        /// Addresses at most
+        /// Show at most this number of addresses
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
         top: u32,
     },
-    /// Which nodes measure for the watch, and what they refuse
+    /// Show which nodes measure for the watch, and which tests they refuse
     Nodes,
 }
 
-/// Two places.
+/// The two ends of a path.
 #[derive(Debug, ClapArgs)]
 pub struct WatchPair {
     /// One end
@@ -139,15 +140,15 @@ pub struct WatchPair {
     pub to: String,
 }
 
-/// What the exit code says.
+/// Whether the exit code shows the state.
 #[derive(Debug, ClapArgs)]
 pub struct WatchCheckFlag {
-    /// Exit with 0 where all is well, 1 warning, 2 critical, 3 unknown
+    /// Exit with 0 ok, 1 warning, 2 critical, 3 unknown
     #[arg(long)]
     pub check: bool,
 }
 
-/// Over how long nodes count who moves most.
+/// The time over which nodes count the bytes of each address.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum TalkersWindow {
     /// The last minute
@@ -169,12 +170,12 @@ impl TalkersWindow {
     }
 }
 
-/// What is measured of a pair.
+/// The tests of a pair.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum WatchTest {
     /// Loss and delays
     Latency,
-    /// What TCP gets
+    /// The rate of TCP
     Throughput,
     /// Routers and MTU
     Path,
@@ -191,35 +192,35 @@ impl WatchTest {
     }
 }
 
-/// Run a watch: a hub with that part alone.
+/// Run a watch: a hub that has only the watch.
 ///
-/// Prints `listening on https://HOST:PORT` on stdout once ready, then serves until it is stopped (SIGINT, SIGTERM). SIGHUP reads the file of --config
-/// again.
+/// The watch prints `listening on https://HOST:PORT` on stdout when it is ready, and serves until it is stopped (SIGINT, SIGTERM).
+/// SIGHUP makes it read the file of --config again.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct WatchServe {
-    /// What is watched (TOML)
+    /// The configuration of the watch (TOML)
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Where to listen; port 0 takes a free one
+    /// Listen at this address; port 0 selects a free port
     ///
     /// Default: all addresses, port 8446.
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
-    /// The database of keys; default: hub.db in the state directory
+    /// The database of keys (default: hub.db in the state directory)
     ///
-    /// Measurements have one of their own: `archive` in the file of --config, or watch.db in the state directory.
+    /// Measurements are in another database: `archive` in the file of --config, or watch.db in the state directory.
     #[arg(long, value_name = "URL")]
     pub db: Option<String>,
-    /// Allow http:// beside https://
+    /// Allow http:// as well as https://
     #[arg(long)]
     pub plain: bool,
-    /// What those may who show no key: rw lets them see all of it
+    /// Give rights to clients without a credential: rw lets them see everything
     #[arg(long, value_name = "rw")]
     pub anonymous: Option<Anonymous>,
-    /// Show this certificate to clients that do not know the watch by its key (PEM, its own first)
+    /// Show this certificate chain to clients that do not know the watch's key (PEM, the watch's certificate first)
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
-    /// The certificate's private key (PEM); default: it stands in the certificate's file
+    /// The private key of the certificate (PEM; default: in the file of --certificate)
     #[arg(long, value_name = "FILE")]
     pub certificate_key: Option<PathBuf>,
 }

@@ -43,8 +43,9 @@ fn load(file: &LabFile, name: Option<&str>) -> Result<LoadedScenario, Failure> {
     let scenario = Scenario::read(&text)
         .and_then(Scenario::for_lab)
         .map_err(|problem| Failure::usage(format!("{shown}: {problem}")))?;
-    let stem = file.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("lab");
-    let name = name.unwrap_or(stem);
+    // The name of a shipped scenario may contain a dot.
+    let stem = || file.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("lab");
+    let name = name.unwrap_or_else(|| known.map_or_else(stem, |known| known.name));
     check_name(name)?;
     Ok(LoadedScenario { name: name.to_owned(), text, scenario })
 }

@@ -4,6 +4,7 @@ mod check;
 mod compare;
 mod figures;
 mod links;
+mod overlay;
 mod page;
 mod simulation;
 mod twin;
@@ -38,6 +39,7 @@ pub fn run(plan: &PlanArgs, settings: &Settings, printer: &Printer) -> Result<Ex
         PlanAction::Demand(args) => figures::demand(args, &load(&args.scenario)?, printer),
         PlanAction::Cost(args) => figures::cost(args, &load(&args.scenario)?, printer),
         PlanAction::Links(args) => links::run(args, &load(&args.scenario)?, printer),
+        PlanAction::Overlay(args) => overlay::run(args, &load(&args.scenario)?, printer),
         PlanAction::Simulate(args) => simulate(args, load(&args.scenario)?, printer),
         PlanAction::Compare(args) => compare::run(args, printer),
         PlanAction::Twin(at) => twin::run(at, settings, printer),

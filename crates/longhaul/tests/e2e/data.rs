@@ -213,7 +213,7 @@ fn an_impossible_request_is_refused_with_a_possible_one() {
     rule(&["--at", "region=moon"]).refused(2, &["the expression means none"]);
     rule(&["--at", "region=("]).refused(2, &["is no expression of endpoints", "at character"]);
     rule(&["--at", "ral", "--expires", "1999-01-01T00:00:00Z"]).refused(2, &["expires has passed"]);
-    bob.run(&["data", "put", &dir, "user.ann:mine"]).refused(4, &["the scope user.ann is ann's"]);
+    bob.run(&["data", "put", &dir, "user.ann:mine"]).refused(4, &["the scope user.ann belongs to ann"]);
     assert!(!sites.node("cern").data("catalogue/user/ann/mine").exists(), "nothing was moved for it");
     bob.run(&["data", "scope", "survey"]).refused(4, &["needs the role operator"]);
     admin.run(&["data", "scope", "survey", "--account", "bob"]).expect(0);
@@ -251,7 +251,7 @@ fn a_removed_dataset_loses_its_replicas_and_the_removal_can_be_undone() {
 
     // No other user removes it, and no user ends another user's rule.
     let bob = scientist(&hub, &sites, "bob");
-    bob.run(&["data", "rm", "user.ann:obs"]).refused(4, &["the scope user.ann is ann's"]);
+    bob.run(&["data", "rm", "user.ann:obs"]).refused(4, &["the scope user.ann belongs to ann"]);
     bob.run(&["data", "rule", "add", "user.ann:obs", "--at", "bnl"]).expect(0);
     ann.run(&["data", "rm", "user.ann:obs", "--now"]).refused(2, &["is held by rules of bob"]);
 

@@ -96,7 +96,7 @@ fn new_data_gets_the_rules_of_a_subscription() {
     assert_eq!(rules_of(&ann, "user.ann:mid").len(), 2);
 
     let bob = hub.member("user", "bob", "astro");
-    bob.run(&["data", "subscription", "remove", "low"]).refused(4, &["the subscription low is ann's"]);
+    bob.run(&["data", "subscription", "remove", "low"]).refused(4, &["the subscription low belongs to ann"]);
     ann.run(&["data", "subscription", "remove", "low"]).expect(0);
     assert_eq!(rules_of(&ann, "user.ann:new").len(), 2, "the rules stay");
     for (text, expected) in [
@@ -266,7 +266,7 @@ fn a_hub_imports_another_hubs_catalogue_and_names_conflicts() {
     for (text, expected) in [
         ("", ""),
         ("{}", "line 1"),
-        ("{\"catalogue\":{\"v\":2,\"scope\":\"s\"}}", "of form 2, and 1 is read"),
+        ("{\"catalogue\":{\"v\":2,\"scope\":\"s\"}}", "version is 2; this program reads version 1"),
         ("{\"closed\":\"s:d\"}", "does not begin with"),
     ] {
         let path = member.write("wrong.jsonl", text);

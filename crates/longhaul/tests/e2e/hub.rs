@@ -324,7 +324,7 @@ fn users_see_their_own_jobs_and_change_nothing_else() {
     bob.run(&["queue", "show", &id]).refused(1, &["there is no job", "that you may know of"]);
     bob.run(&["queue", "cancel", &id]).refused(1, &["there is no job"]);
     bob.run(&["hub", "site", "add", "x"]).refused(4, &["needs the role admin", "bob has the role user"]);
-    operator.run(&["hub", "site", "add", "x"]).refused(4, &["op has operator"]);
+    operator.run(&["hub", "site", "add", "x"]).refused(4, &["op has the role operator"]);
     assert_eq!(operator.json(&["queue", "list"]).len(), 1);
     operator.run(&["queue", "set", &id, "--priority", "5"]).expect(0);
     assert_eq!(ann.job(&id)["priority"], 5);
@@ -353,7 +353,7 @@ fn bad_orders_are_refused_in_one_sentence_and_leave_nothing() {
     let problem: Value = serde_json::from_slice(&answer.stdout).unwrap();
     assert_eq!((problem["status"].as_u64(), problem["fault"].as_str()), (Some(400), Some("config")));
     assert!(
-        problem["reason"].as_str().unwrap().starts_with("a job cannot be read: files is of another kind"),
+        problem["reason"].as_str().unwrap().starts_with("a job cannot be read: files has the wrong type"),
         "{problem}"
     );
 }

@@ -66,7 +66,7 @@ fn two_copies_run_at_once_at_first_and_the_queue_states_why_others_wait() {
         lines.into_iter().find(|line| line["constraint"]["text"].as_str().is_some_and(|text| text.contains("at once")))
     });
     let text = why["constraint"]["text"].as_str().unwrap();
-    assert!(text.contains("2 files at once") && text.contains("no rate"), "{text}");
+    assert!(text.contains("2 files at once") && text.contains("not their rate"), "{text}");
     let job = admin.ended(&id);
     assert_eq!((&job["state"], &job["done"]), (&json!("done"), &json!(40)));
 }

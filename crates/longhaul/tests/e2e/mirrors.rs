@@ -389,7 +389,7 @@ fn an_invalid_mirror_is_refused_in_one_sentence() {
     client.run(words!["cp", nodes[0].at("data/f"), "g", "--mirror", "null:"]).refused(2, &["null:", "lh://"]);
     client.run(words!["cp", nodes[0].at("data/f"), "g", "--mirror", "host:f"]).refused(2, &["host:f", "lh://"]);
     let two = words!["cp", nodes[0].at("data/f"), nodes[0].at("data/f2"), "g", "--mirror", nodes[0].at("data/f")];
-    client.run(two).refused(2, &["--mirror", "one source"]);
+    client.run(two).refused(2, &["--mirror", "a single source"]);
     client.run(words!["cp", "lh://127.0.0.1:1/data/f", "g", "--mirror", "lh://127.0.0.1:1/data/f", "-q"]).expect(5);
     // A source that is unreachable from the beginning is left out.
     let away = words!["lh://127.0.0.1:1/data/f", "g", "--mirror", nodes[0].at("data/f")];

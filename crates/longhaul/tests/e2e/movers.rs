@@ -207,8 +207,8 @@ fn blocks_lost_with_a_movers_host_are_sent_again() {
         let outcome = running.finish().expect(0);
         site.assert_content("in", &bytes);
         let (receipt, log) = (outcome.json(), site.coordinator.log());
-        assert!(log.contains("it was lost with its host"), "{log}");
-        assert!(outcome.err.contains("it was lost with its host"), "{}", outcome.err);
+        assert!(log.contains("were lost with its host"), "{log}");
+        assert!(outcome.err.contains("were lost with its host"), "{}", outcome.err);
         // What is wrong costs its window of the journal, 64 MiB at most.
         assert!(receipt["resumed_bytes"].as_u64() > Some(16 * MIB), "{receipt}");
     }

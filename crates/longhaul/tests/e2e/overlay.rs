@@ -31,7 +31,7 @@ done
 "#;
 
 fn reachable_pairs(rules: &[String]) -> String {
-    let rules = rules.join("\n") + "\n";
+    let rules: String = rules.iter().map(|rule| format!("{rule}\n")).collect();
     let mut script = Command::new("unshare")
         .args(["--net", "--mount", "--", "sh", "-c", SCRIPT])
         .stdin(Stdio::piped())

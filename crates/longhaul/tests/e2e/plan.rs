@@ -40,6 +40,17 @@ fn demand_cost_and_links_of_shipped_scenarios_have_their_published_numbers() {
 }
 
 #[test]
+fn an_overlay_has_a_vrf_for_each_country_of_the_group() {
+    let client = Client::new();
+    let overlay = client.run(words!["plan", "overlay", "ska", "centre", "--json"]).expect(0).json();
+    let countries: Vec<&str> =
+        overlay["countries"].as_array().unwrap().iter().map(|vrf| vrf["country"].as_str().unwrap()).collect();
+    assert_eq!(countries, ["AU", "CA", "CN", "IN", "UK", "ZA"]);
+    assert_eq!(overlay["countries"][4]["peers"].as_array().unwrap().len(), 5, "{overlay}");
+    client.run(words!["plan", "overlay", "ska", "moon"]).refused(2, &["no site belongs to a group \"moon\""]);
+}
+
+#[test]
 fn a_report_is_one_page_with_every_formula() {
     let client = Client::new();
     let page = client.path("sanren.html");

@@ -126,7 +126,7 @@ fn a_job_by_certificate_takes_a_delegated_proxy() {
     assert!(wrong.0 == 400 && wrong.1.contains("not for the key of the request"), "{}", wrong.1);
     grid.delegate("other", &request.1, "bob", &[], &format!("{BOB}/CN=2"), 1);
     let others = ann.ask("PUT", &path("/credential"), Some(&grid.path("other.chain")));
-    assert!(others.0 == 403 && others.1.contains(&format!("the proxy is {BOB}'s")), "{}", others.1);
+    assert!(others.0 == 403 && others.1.contains(&format!("the proxy belongs to {BOB}")), "{}", others.1);
     let rubbish = ann.ask("PUT", &path("/credential"), Some(&job));
     assert_eq!(rubbish.0, 400, "{}", rubbish.1);
     fs::write(grid.path("long"), vec![b'x'; (256 << 10) + 1]).unwrap();

@@ -102,7 +102,7 @@ fn transfers_continue_while_all_settings_change() {
     configured.reload("export = [\"other=OTHER\"]\n");
     assert!(!node.data("up").exists() && !client.path("down").exists(), "they were over before");
     let log = node.log();
-    assert!(log.contains("other is new") && log.contains("data is removed"), "{log}");
+    assert!(log.contains("other is new") && log.contains("data is gone"), "{log}");
     // New sessions have the new settings.
     client.run(words!["ls", node.at("")]).refused(4, &["without a key"]);
     assert_eq!(configured.listed(&keyed), "other/\n");

@@ -101,7 +101,7 @@ fn a_value_of_the_wrong_kind_is_named() {
         HttpsClient::bearer(&node.grant(&["--export", "data", "--write"])).with("Content-Type", "application/json");
     let order = json!({"source": ["/data/f"], "target": "lh://127.0.0.1:1/data/g", "options": {"recursive": "yes"}});
     let answer = https_client.ask(&node, "POST", "/api/v1/transfers", order.to_string().as_bytes());
-    assert!(answer.status == 400 && answer.body.contains("options.recursive is of another kind"), "{answer:?}");
+    assert!(answer.status == 400 && answer.body.contains("options.recursive has the wrong type"), "{answer:?}");
     let answer = https_client.ask(&node, "POST", "/api/v1/transfers", b"{} {}");
     assert_eq!(answer.status, 400, "{answer:?}");
 }

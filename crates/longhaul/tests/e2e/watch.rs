@@ -250,7 +250,7 @@ fn a_template_is_imported_and_its_errors_are_named() {
     );
     let out = dir.path("watch.toml");
     let done = dir.run(words!["watch", "import", template, "--out", out]);
-    assert!(done.expect(0).err.contains("archive old is not taken"));
+    assert!(done.expect(0).err.contains("archive old is not imported"));
     let text = std::fs::read_to_string(&out).unwrap();
     assert!(text.contains("[node.a]") && text.contains("every = \"14400s\"") && text.contains("streams = 2"), "{text}");
     let bad = dir.write("bad.json", "{\"addresses\":{}}");

@@ -1,37 +1,37 @@
-//! One end of a job in public JSON: its host, and where the time of its threads went.
+//! The JSON of one end of a transfer: its host, and where the time of its threads went.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// One end of a job, as far as it told.
+/// One end of a transfer, as far as it has reported.
 ///
-/// The shares are of the time of the threads that carried data; together they are 1.
+/// The shares are parts of the time of the threads that carried data. Their sum is 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct End {
-    /// It is the end that wrote the receipt.
+    /// This end wrote the receipt.
     pub here: bool,
-    /// It sent; the other one received.
+    /// This end sent the data; the other end received it.
     pub sends: bool,
-    /// Threads that carried streams.
+    /// The number of threads that carried streams.
     pub threads: u32,
-    /// Processors of the host.
+    /// The number of processors of the host.
     pub processors: u32,
-    /// How busy all of them were during the job, with everybody's work, from 0 to 1.
+    /// The use of all processors during the transfer, by all programs, from 0 to 1.
     pub busy: f64,
-    /// The largest buffer that the kernel gives a connection by itself to receive.
+    /// The largest receive buffer that the kernel gives a connection automatically, bytes.
     pub receive_buffer_max_bytes: u64,
-    /// The same to send.
+    /// The largest send buffer that the kernel gives a connection automatically, bytes.
     pub send_buffer_max_bytes: u64,
     /// The host scales TCP windows (RFC 7323).
     pub window_scaling: bool,
-    /// Share of the time with a processor, or waiting for one.
+    /// The share of time on a processor, or waiting for one.
     pub cpu: f64,
-    /// Waiting for files.
+    /// The share of time waiting for files.
     pub storage: f64,
-    /// Waiting for the socket.
+    /// The share of time waiting for the socket.
     pub socket: f64,
-    /// Waiting for a limit.
+    /// The share of time waiting because of a rate limit.
     pub pace: f64,
-    /// Waiting for something to do.
+    /// The share of time waiting for work.
     pub idle: f64,
 }

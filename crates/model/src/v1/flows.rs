@@ -1,14 +1,14 @@
-//! The hosts and users that move most bytes through a node, in public JSON: `GET /api/v1/flows`.
+//! The JSON of the hosts and users that move most bytes through a node: `GET /api/v1/flows`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The answer. Who may not see the whole node gets a row about himself, and nothing else.
+/// The answer. A principal that may not see the whole node gets only its own row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Flows {
     /// Always 1.
     pub v: u32,
-    /// Rows are about everybody, not about who asks alone.
+    /// The rows are about all users, not only about the principal.
     pub whole_node: bool,
     /// The last minute, the last hour, and since the node started, in this order.
     pub windows: Vec<Window>,
@@ -19,29 +19,29 @@ pub struct Flows {
 pub struct Window {
     /// `minute`, `hour` or `start`.
     pub window: String,
-    /// How long it really is: a minute and up to five seconds, an hour and up to five minutes, less where the node is younger.
+    /// The exact length, seconds: up to 5 s more than a minute, up to 5 min more than an hour, less if the node has just started.
     pub seconds: f64,
-    /// Everything, exactly.
+    /// All traffic, counted exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all: Option<Volume>,
-    /// Of it, what went over IPv4.
+    /// The part that went over IPv4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv4: Option<Volume>,
-    /// Of it, what went over IPv6.
+    /// The part that went over IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv6: Option<Volume>,
-    /// Addresses that bytes came from, most first.
+    /// Addresses that sent bytes, most bytes first.
     #[serde(default)]
     pub sources: Vec<Host>,
-    /// Addresses that bytes went to, most first.
+    /// Addresses that received bytes, most bytes first.
     #[serde(default)]
     pub targets: Vec<Host>,
-    /// On whose behalf, most first.
+    /// Users, most bytes first.
     #[serde(default)]
     pub users: Vec<User>,
 }
 
-/// How much moved.
+/// The volume of traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
     /// Bytes of files that came in.
@@ -50,9 +50,9 @@ pub struct Volume {
     pub bytes_out: u64,
     /// Files that came in.
     pub files_in: u64,
-    /// Files that went out, whole.
+    /// Complete files that went out.
     pub files_out: u64,
-    /// Requests of HTTP, and jobs.
+    /// HTTP requests and native transfers.
     pub requests: u64,
 }
 
@@ -90,24 +90,24 @@ pub struct Host {
     pub address: String,
     /// Bytes of files, in one direction.
     pub bytes: u64,
-    /// Files.
+    /// The number of files.
     pub files: u64,
-    /// The mean of the window.
+    /// The mean rate in the window, bit/s.
     pub rate_bit_s: u64,
-    /// At most so many bytes more than `bytes` were moved: see the bound in docs/metrics.md.
+    /// The most bytes that may be missing from `bytes`: see the bound in docs/metrics.md.
     pub missed_bytes_max: u64,
 }
 
-/// Somebody on whose behalf bytes moved.
+/// A user for whom bytes were moved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct User {
-    /// As the audit trail has them.
+    /// The name of the user, as in the audit log.
     pub user: String,
-    /// How much.
+    /// The volume.
     #[serde(flatten)]
     pub volume: Volume,
-    /// The mean of the window, both directions together.
+    /// The mean rate in the window, both directions together, bit/s.
     pub rate_bit_s: u64,
-    /// At most so many bytes more were moved.
+    /// The most bytes that may be missing from the volume.
     pub missed_bytes_max: u64,
 }

@@ -1,4 +1,4 @@
-//! Requests and responses of a hub's API (`/api/v1`): jobs of a collaboration, why their files wait, and what the collaboration consists of.
+//! Requests and responses of a hub's API (`/api/v1`): jobs of a collaboration, why their files wait, and the collaboration itself.
 //!
 //! A field here is a promise to programs, as everywhere in `v1`. Requests refuse unknown fields; responses may
 //! have more fields in a later version. Times are RFC 3339, rates bits per second, sizes bytes.
@@ -52,40 +52,40 @@ pub use site_catalogue::{
 pub use subscription::{DataFilter, RuleTemplate, Subscription, SubscriptionOrder, Subscriptions};
 pub use webhook::{Webhook, WebhookOrder, Webhooks};
 
-/// A job to be done: files, each from one of its sources to its target.
+/// An order for a job: files, each from one of its sources to its target.
 ///
 /// The client chooses the id. The same order sent twice is one job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobOrder {
-    /// Chosen by whoever submits, best a UUID of version 7; without one, every order is a new job.
+    /// The id, chosen by the client: a UUID, best of version 7. Without an id, every order is a new job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "uuid")]
     pub id: Option<Uuid>,
     /// The files.
     pub files: Vec<FileOrder>,
-    /// For which community; the submitter's own unless said.
+    /// The community; default: that of the member who submits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub community: Option<String>,
-    /// For which of its activities; `default` unless said.
+    /// The activity of the community; default: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<String>,
-    /// 1 to 5; 3 unless said. Each has twice the weight of the one below.
+    /// The priority, 1 to 5; default: 3. Each has twice the weight of the next lower one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// By when all of it is to be there. It is promised, or refused with what could be promised instead.
+    /// When all files shall be at their targets. The hub promises this time, or refuses the order and says what it could promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// What all of it may use at most; 0 or nothing: what the links give. It does not go with a deadline.
+    /// The highest rate of the whole job, bit/s; 0 or absent: no limit but those of the links. It cannot be combined with a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bit_s: Option<u64>,
-    /// How its files are transferred.
+    /// How the files are transferred.
     #[serde(default)]
     pub options: JobOptions,
-    /// The job is posted here as JSON when it has ended, a few times if that is not taken: `https://…`.
+    /// The URL (`https://…`) to which the hub posts the job as JSON when it has ended. A failed post is repeated a few times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<String>,
-    /// Told again with the job; 4 KiB at most.
+    /// Metadata that the hub returns with the job; at most 4 KiB.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub metadata: BTreeMap<String, serde_json::Value>,
@@ -95,17 +95,17 @@ pub struct JobOrder {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileOrder {
-    /// Where its bytes are: any of these. `lh://HOST/EXPORT/PATH`, `https://…`, `davs://…` or `s3://BUCKET/KEY`.
+    /// The sources, each with the same bytes: `lh://HOST/EXPORT/PATH`, `https://…`, `davs://…` or `s3://BUCKET/KEY`.
     pub sources: Vec<String>,
-    /// Where they go.
+    /// The target.
     pub target: String,
-    /// Its size, where it is known: what is queued is shared and promised by bytes.
+    /// The size in bytes, if it is known. Shares and deadlines are computed from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// `ALGORITHM:VALUE`: what arrives must have it.
+    /// The digest that the file must have at its target, `ALGORITHM:VALUE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
-    /// Told again with the file; 4 KiB at most.
+    /// Metadata that the hub returns with the file; at most 4 KiB.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub metadata: BTreeMap<String, serde_json::Value>,
@@ -115,49 +115,49 @@ pub struct FileOrder {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobOptions {
-    /// Sources may be directories, and are copied with all that is in them.
+    /// Sources may be directories; they are copied with all their entries.
     pub recursive: bool,
     /// An existing target that differs is replaced; otherwise the file fails.
     pub overwrite: bool,
-    /// Of hops: what is there already where one ends is replaced, but for the last.
+    /// With `multihop`: existing files at intermediate targets are replaced. The last target follows `overwrite`.
     pub overwrite_hops: bool,
-    /// Attempts of a file after the first that may fail for reasons that pass; 3 unless said.
+    /// The number of further attempts of a file after a temporary failure; default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// Files that have waited for so long, in seconds, are not begun any more.
+    /// The longest time that a file may wait in the queue, seconds. After it, its transfer is not begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_for_s: Option<u64>,
-    /// Sources of a file are tried in the order in which they are named; otherwise the one by which it is expected first is tried first.
+    /// The sources of a file are tried in the order of the list; otherwise the source that is expected to be fastest is tried first.
     pub in_order: bool,
     /// Data reaches stable storage before a file counts as done.
     pub durable: bool,
-    /// Its files are hops: each is read where the one before it was written.
+    /// The files of the job are hops: the source of each is the target of the one before it.
     pub multihop: bool,
-    /// The flow label of its packets (SciTags), 65 to 65535.
+    /// The flow label of the packets (SciTags), 65 to 65535.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scitag: Option<u16>,
 }
 
-/// A job as whoever may see it sees it.
+/// A job and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
-    /// Its id.
+    /// The id of the job.
     #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
-    /// What it is doing, or what became of it.
+    /// The state of the job.
     pub state: Stage,
-    /// Who submitted it.
+    /// The member who submitted it.
     pub owner: String,
     /// The community.
     pub community: String,
     /// The activity.
     pub activity: String,
-    /// 1 to 5.
+    /// The priority, 1 to 5.
     pub priority: u8,
-    /// Somebody has paused it: nothing more begins.
+    /// The job is paused: no more of its files begin.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// What it may use at most; none where nobody has limited it.
+    /// The highest rate of the job, bit/s; absent if it has no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bit_s: Option<u64>,
     /// When it was submitted.
@@ -168,29 +168,29 @@ pub struct Job {
     /// When its last file ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// By when it is promised.
+    /// The deadline that the hub has promised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// How many files it has.
+    /// The number of files.
     pub files: u64,
-    /// Of them, those that wait.
+    /// The number of files that wait.
     pub queued: u64,
-    /// Those that move.
+    /// The number of files that are being transferred.
     pub running: u64,
-    /// Those at their targets, verified.
+    /// The number of files that are at their targets, verified.
     pub done: u64,
-    /// Those that failed.
+    /// The number of files that failed.
     pub failed: u64,
-    /// Those that were cancelled.
+    /// The number of files that were cancelled.
     pub cancelled: u64,
-    /// Bytes of all its files, as far as sizes are known.
+    /// The bytes of all files whose size is known.
     pub bytes: u64,
     /// Bytes of the files that are done.
     pub done_bytes: u64,
-    /// What held its last transfer back that took more than some seconds.
+    /// The limit of the job's last transfer that took more than a few seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Limit>,
-    /// What the client wanted to be told again.
+    /// The metadata of the order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub metadata: BTreeMap<String, serde_json::Value>,
@@ -199,27 +199,27 @@ pub struct Job {
 /// A transfer that carries files of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobTransfer {
-    /// Its id at the node: `files` name it.
+    /// The id of the transfer at its node; a file refers to it in `transfer`.
     pub id: String,
-    /// The endpoint that carries it.
+    /// The endpoint that carries the transfer.
     pub carrier: String,
-    /// How many files it has, of this and other jobs.
+    /// The number of its files, of this and other jobs.
     pub files: u64,
-    /// Their bytes, as far as they are known.
+    /// The bytes of the files whose size is known.
     pub bytes: u64,
-    /// Bytes that have arrived; none where another hub has it carried.
+    /// Bytes that have arrived; absent if another hub has ordered the transfer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived_bytes: Option<u64>,
-    /// How fast it moves.
+    /// The current rate, bit/s.
     pub rate_bit_s: u64,
-    /// Since when.
+    /// When the transfer was ordered.
     pub created: String,
 }
 
 /// The transfers that carry files of a job now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobTransfers {
-    /// The newest first.
+    /// The transfers, newest first.
     pub transfers: Vec<JobTransfer>,
 }
 
@@ -233,45 +233,45 @@ pub struct Jobs {
     pub next: Option<i64>,
 }
 
-/// A file of a job, and how it fares.
+/// A file of a job and its state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct File {
-    /// Its number, unlike that of any other file of the hub.
+    /// The number of the file, unique in the hub.
     pub number: i64,
-    /// Which file of the job; sources of one file have one index, and a line each.
+    /// The index of the file in the job. A file with several sources has an entry for each of them, with the same index.
     pub index: i64,
-    /// `queued`, `running`, `standby` (until another source has failed, or the hop before is done), `done`, `failed` or `cancelled`.
+    /// `queued`, `running`, `standby` (waits until another source fails or the previous hop is done), `done`, `failed` or `cancelled`.
     pub state: String,
-    /// Where its bytes come from.
+    /// The source.
     pub source: String,
-    /// Where they go.
+    /// The target.
     pub target: String,
-    /// Its size; 0 where nobody knows.
+    /// The size in bytes; 0 if it is unknown.
     pub bytes: u64,
-    /// What must arrive.
+    /// The digest that the file must have at its target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
-    /// Attempts so far.
+    /// The number of attempts so far.
     pub attempts: u64,
-    /// When its last attempt began.
+    /// When the last attempt began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
-    /// When it ended.
+    /// When the last attempt ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// It is not tried again before this.
+    /// The earliest time of the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,
-    /// Whose fault it was that the last attempt failed.
+    /// Whose fault the failure of the last attempt was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// Why it failed.
+    /// The reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The id of the transfer that carries it.
+    /// The id of the transfer that carries the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<String>,
-    /// What the client wanted to be told again.
+    /// The metadata of the order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub metadata: BTreeMap<String, serde_json::Value>,
@@ -291,30 +291,30 @@ pub struct Files {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobChange {
-    /// The new priority, of the files that wait.
+    /// The new priority of the files that wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// End it; what has arrived stays.
+    /// Cancels the job; data that has arrived stays.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cancel: bool,
-    /// Begin nothing more of it, or go on. What moves arrives.
+    /// Pauses the job (true) or continues it (false). Running transfers go on to their end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// What it may use at most from here on; 0 ends its limit.
+    /// The new highest rate of the job, bit/s; 0 removes the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bit_s: Option<u64>,
 }
 
-/// What happened to a job.
+/// An event of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobEvent {
-    /// When.
+    /// The time of the event.
     pub at: String,
-    /// The job.
+    /// The id of the job.
     pub job: String,
     /// `submitted`, `progress`, `ended` or `changed`.
     pub kind: String,
-    /// The facts.
+    /// Facts of the event; they depend on `kind`.
     #[schema(value_type = Object)]
     pub facts: serde_json::Value,
 }

@@ -1,50 +1,50 @@
-//! A lab in public JSON: what `longhaul lab status --json` prints.
+//! The JSON of a lab, as `longhaul lab status --json` prints it.
 
 use serde::{Deserialize, Serialize};
 
-/// A lab that is up. All counters since then.
+/// A running lab. All counters count from its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lab {
-    /// 1.
+    /// Always 1.
     pub v: u32,
-    /// `lab`.
+    /// Always `lab`.
     pub event: String,
-    /// Its name.
+    /// The name of the lab.
     pub lab: String,
     /// What carries the packets: `tun`.
     pub back_end: String,
-    /// The process that runs it.
+    /// The id of the process that runs the lab.
     pub pid: u32,
-    /// Since it came up.
+    /// The time since the start of the lab, seconds.
     pub seconds: f64,
-    /// Why the lab itself was the limit, if it was: then none of its numbers say anything about the network.
+    /// Why the lab itself was the limit, if it was. In that case its numbers say nothing about the emulated network.
     pub emulator_limited: Option<String>,
-    /// Its process.
+    /// The process that carries the packets.
     pub emulator: LabEmulator,
-    /// In the order of the scenario.
+    /// The sites, in the order of the scenario.
     pub sites: Vec<LabSite>,
-    /// One for each direction of each member of each path and of each uplink.
+    /// The links: one for each direction of each member of each path, and of each uplink.
     pub links: Vec<LabLink>,
 }
 
 /// The process that carries the packets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabEmulator {
-    /// Processor time of its thread, which includes the kernel's work for the receivers.
+    /// The processor time of its thread, seconds, including the kernel's work for the receivers.
     pub cpu_s: f64,
-    /// Memory of packets in flight.
+    /// The memory of packets in flight, bytes.
     pub memory_bytes: u64,
     /// The largest value of `memory_bytes`.
     pub memory_peak_bytes: u64,
-    /// Whether it runs with real-time priority.
+    /// Whether the process runs with real-time priority.
     pub real_time: bool,
-    /// Packets that it had no room for.
+    /// Packets that were dropped for lack of memory.
     pub no_memory: u64,
-    /// Packets that an interface did not take from it.
+    /// Packets that an interface did not accept from the process.
     pub not_written: u64,
     /// Packets that the kernel dropped before it read them, or after it wrote them.
     pub device_dropped: u64,
-    /// Packets to an address of no site; answered by ICMP.
+    /// Packets to an address that belongs to no site; answered by ICMP.
     pub unroutable: u64,
     /// Packets whose TTL ended at a router; answered by ICMP.
     pub expired: u64,
@@ -57,13 +57,13 @@ pub struct LabEmulator {
 /// A site.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabSite {
-    /// Its name, and that of its host.
+    /// The name of the site and of its host.
     pub site: String,
-    /// Addresses of its interfaces, in their order.
+    /// The addresses of its interfaces, in the order of the interfaces.
     pub addresses: Vec<String>,
-    /// Its namespaces (network, mount, host name): descriptors of the lab's process, below /proc/PID/fd.
+    /// The namespaces of the site (network, mount, host name): file descriptors of the lab's process, below /proc/PID/fd.
     pub namespaces: [i32; 3],
-    /// The control group of its processes, where it has a share of the processors.
+    /// The control group of the site's processes, if the site has a share of the processors.
     pub group: Option<String>,
 }
 
@@ -78,21 +78,21 @@ pub struct LabLink {
     pub from: String,
     /// The site that receives; `network` for the outbound direction of an uplink.
     pub to: String,
-    /// From 1, where the path has several members.
+    /// The number of the member, from 1, if the path has several members.
     pub member: Option<u32>,
-    /// As it is now.
+    /// The present delay, seconds.
     pub delay_s: f64,
-    /// As it is now; none without a bottleneck.
+    /// The present rate of the bottleneck, bit/s; absent without a bottleneck.
     pub rate_bit_s: Option<u64>,
-    /// Nothing passes now.
+    /// Whether the link is down now: no packets pass.
     pub is_down: bool,
-    /// Came in.
+    /// Segments that came in.
     pub segments: u64,
-    /// Came in.
+    /// Bytes that came in.
     pub bytes: u64,
-    /// Went on, or will.
+    /// Segments that were passed on, or will be.
     pub out_segments: u64,
-    /// Went on, or will.
+    /// Bytes that were passed on, or will be.
     pub out_bytes: u64,
     /// Dropped: no room in the queue.
     pub queue_dropped: u64,
@@ -102,24 +102,24 @@ pub struct LabLink {
     pub lost: u64,
     /// Dropped: the link was down.
     pub down: u64,
-    /// Dropped: larger than the black hole lets through.
+    /// Dropped: larger than the MTU black hole lets through.
     pub black_hole: u64,
     /// Sent twice.
     pub duplicated: u64,
     /// Held back, so that later ones overtook them.
     pub reordered: u64,
-    /// Damaged so that the kernel's checksum sees it.
+    /// Damaged so that the kernel's checksum detects it.
     pub corrupted: u64,
-    /// Damaged so that it does not.
+    /// Damaged so that the kernel's checksum does not detect it.
     pub corrupted_silently: u64,
-    /// Traffic of others that came to the bottleneck.
+    /// Bytes of emulated cross traffic that came to the bottleneck.
     pub cross_bytes: u64,
-    /// Bytes in the queue of the bottleneck now.
+    /// Bytes that are in the queue of the bottleneck now.
     pub queue_bytes: u64,
     /// The largest value of `queue_bytes`.
     pub queue_peak_bytes: u64,
-    /// How late 99 % of the packets were written at most.
+    /// The 99th percentile of the lateness at which packets were written, seconds.
     pub late_p99_s: f64,
-    /// How late the latest was.
+    /// The largest lateness of a packet, seconds.
     pub late_max_s: f64,
 }

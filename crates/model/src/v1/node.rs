@@ -22,56 +22,57 @@ pub use schedules::{
     StreamReport, StreamTest,
 };
 
-/// A transfer to be made. One end is a place of the node that is asked, always; the other is another node or a server.
+/// An order for a transfer. One end is a path of the node that receives the order; the other end is another node or a server.
 ///
-/// The client chooses the id. The same order sent twice is one transfer; credentials do not count when two are compared, so that
-/// one may be sent again with a newer token.
+/// The client chooses the id. The same order sent twice is one transfer. The comparison ignores credentials, so an order may be sent
+/// again with a newer token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
-    /// Chosen by whoever orders, best a UUID of version 7.
+    /// The id, chosen by the client: a UUID, best of version 7.
     #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
-    /// Where the bytes come from: places of this node (`/EXPORT/PATH`), or all of one other node (`lh://HOST/EXPORT/PATH`) or
-    /// server (`https://…`, `davs://…`, `s3://BUCKET/KEY`). None with `files`.
+    /// The sources: paths of this node (`/EXPORT/PATH`), or locators that are all at one other node (`lh://HOST/EXPORT/PATH`) or at one
+    /// server (`https://…`, `davs://…`, `s3://BUCKET/KEY`). Empty with `files`.
     #[serde(default)]
     pub source: Vec<String>,
-    /// Where they go, written alike. With a slash at its end, or with several sources, they go below it. Empty with `files`.
+    /// The target, written like a source. If it ends in a slash, or if there are several sources, it is a directory and the sources are
+    /// copied into it. Empty with `files`.
     #[serde(default)]
     pub target: String,
-    /// Instead of `source` and `target`: files one by one, 10,000 at most. All sources are at one end, in one export or on one server,
-    /// and so are all targets; directories are made where they are missing.
+    /// A list of files instead of `source` and `target`, at most 10,000. All sources are in one export or on one server, and so are all
+    /// targets. Missing directories are created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<OrderFile>,
-    /// How to treat what it meets.
+    /// Options for links, existing targets, deletion and checks.
     #[serde(default)]
     pub options: Options,
-    /// The most payload to send, bit/s; 0 for no limit.
+    /// The highest rate of payload, bit/s; 0 for no limit.
     #[serde(default)]
     pub limit_bit_s: u64,
-    /// How long the limit holds, seconds, unless a change says one again; for ever unless said. Afterwards there is none: so whoever
-    /// steers from afar can be lost without the transfer crawling for ever.
+    /// How long the limit holds, seconds; default: until the transfer ends. A later change of the limit replaces this time. Afterwards
+    /// there is no limit, so a transfer does not stay slow if the client that steers it disappears.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_for_s: Option<u64>,
-    /// How many streams; 0 leaves it to the node.
+    /// The number of streams; with 0 the node decides.
     #[serde(default)]
     pub streams: u32,
-    /// Begin paused.
+    /// The transfer begins paused.
     #[serde(default)]
     pub paused: bool,
-    /// Congestion control of its streams, where both hosts have it.
+    /// The congestion control of the streams, if both hosts have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// How long to keep trying without progress, seconds; 900 unless said.
+    /// How long to keep trying without progress, seconds; default: 900.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_for_s: Option<u64>,
-    /// Payload in clear, where the other node allows it.
+    /// Payload is not encrypted, if the other node allows that.
     #[serde(default)]
     pub plain: bool,
-    /// The fingerprint of the other node. An access key says it as well.
+    /// The fingerprint of the other node. An access key contains it as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Who one is at the other end.
+    /// The credentials for the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
 }
@@ -104,99 +105,99 @@ impl Order {
     }
 }
 
-/// One of many files of a transfer.
+/// A file of an order that lists its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OrderFile {
-    /// Where its bytes come from.
+    /// The source of the file.
     pub source: String,
-    /// Where they go: the file itself.
+    /// The target: the path of the file itself, not of a directory.
     pub target: String,
-    /// Its size, where it is known: another one is a failure.
+    /// The size in bytes, if it is known. The transfer of the file fails if the source has another size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// `ALGORITHM:VALUE`, a digest that it must have: with another one it is not put in place.
+    /// The digest that the file must have, `ALGORITHM:VALUE`. A file with another digest is not put in place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
 }
 
-/// What became of a file of a transfer that was ordered file by file.
+/// The result of one file of a transfer whose order lists its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FileResult {
-    /// Its place in the order's `files`.
+    /// The index in the order's `files`.
     pub index: u64,
-    /// It is at its target, verified.
+    /// The file is at its target, verified.
     pub done: bool,
-    /// Its bytes.
+    /// The size of the file, bytes.
     pub bytes: u64,
-    /// Whose fault it was that it failed.
+    /// Whose fault the failure was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// Why it failed.
+    /// The reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A page of files that have ended, in the order in which they did.
+/// A page of finished files, in the order in which they finished.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FileResults {
     /// The files.
     pub files: Vec<FileResult>,
-    /// Where the next page begins (`?after=`): how many have been told.
+    /// Where the next page begins (`?after=`): the number of files returned so far.
     pub next: u64,
 }
 
-/// How a transfer treats what it meets.
+/// Options of a transfer: links, existing targets, deletion, checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
     /// Directories may be copied.
     pub recursive: bool,
-    /// A symbolic link at the source is copied as what it leads to.
+    /// Symbolic links at the source are followed: their targets are copied.
     pub copy_links: bool,
-    /// When an existing target counts as already there: `none`, `exists`, `size`, `mtime` or `digest`; `mtime` unless said.
+    /// By which comparison an existing target counts as up to date: `none`, `exists`, `size`, `mtime` or `digest`; default: `mtime`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync: Option<String>,
     /// An existing target that differs is an error.
     pub no_overwrite: bool,
     /// Data reaches stable storage before a file counts as done.
     pub durable: bool,
-    /// Whole-file digests; `crc32c` unless said, an empty list for none (memory ends only).
+    /// Digests of whole files; default: `crc32c`. An empty list for none (only with memory as an end).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksums: Option<Vec<String>>,
-    /// What the source lacks is removed at the target, when all the rest is done: nothing where it is more than half of a target of
-    /// more than 100 entries.
+    /// Entries that the source lacks are deleted at the target, after everything else is done. Nothing is deleted if they are more than
+    /// half of a target with more than 100 entries.
     pub delete: bool,
-    /// With `delete`: nothing where it is more than so many entries, instead.
+    /// With `delete`: delete nothing if it would be more than this number of entries. It replaces the rule of one half.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_delete: Option<u64>,
-    /// With `delete`: however many they are.
+    /// With `delete`: delete any number of entries.
     pub force: bool,
-    /// Nothing is changed; the receipt says what would be.
+    /// Nothing is changed; the receipt says what would be changed.
     pub dry_run: bool,
     /// Owners are kept.
     pub owner: bool,
     /// Extended attributes and ACLs are kept.
     pub xattrs: bool,
-    /// How long a full target is waited for, seconds; 600 unless said.
+    /// How long to wait for space at a full target, seconds; default: 600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_space_s: Option<u64>,
-    /// Which entries take part; the first rule that fits decides, and none that fits means yes.
+    /// Rules that include or exclude entries. The first rule that matches decides; an entry that no rule matches is included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<Filter>,
 }
 
-/// A rule on which entries take part.
+/// A rule that includes or excludes entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// What fits takes part, or is left out.
+    /// Entries that match are included (true) or excluded (false).
     pub include: bool,
     /// The pattern, as for `longhaul cp --include`.
     pub pattern: String,
 }
 
-/// Who one is at the other end. Kept with the order while it is under way, never told again, removed with its end.
+/// Credentials for the other end. The node keeps them until the transfer has ended, and never returns them.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Credentials {
@@ -208,11 +209,11 @@ pub struct Credentials {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(write_only)]
     pub token: Option<String>,
-    /// A certificate that a WebDAV server is shown where it asks for one, and its key: PEM, as proxies of the grid are kept.
+    /// A client certificate for a WebDAV server that asks for one, with its private key: PEM, in the form of a grid proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(write_only)]
     pub certificate: Option<String>,
-    /// A key to an S3 server.
+    /// A key for an S3 server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub s3: Option<S3>,
 }
@@ -225,26 +226,26 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// An S3 server, and a key to it.
+/// An S3 server, and a key for it.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct S3 {
-    /// `https://HOST[:PORT]`; Amazon's own unless said.
+    /// `https://HOST[:PORT]`; default: Amazon S3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// The region; `us-east-1` unless said.
+    /// The region; default: `us-east-1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// The bucket's name comes before the host rather than before the path.
+    /// The name of the bucket is part of the host name, not of the path.
     pub virtual_hosted: bool,
-    /// The key's id; without one the bucket is open to all.
+    /// The id of the key; left out for a public bucket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_key_id: Option<String>,
-    /// The key.
+    /// The secret part of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(write_only)]
     pub secret_access_key: Option<String>,
-    /// The token of a session.
+    /// The session token of a temporary key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(write_only)]
     pub session_token: Option<String>,
@@ -256,63 +257,63 @@ impl fmt::Debug for S3 {
     }
 }
 
-/// Whether a node is well.
+/// Whether a node is in service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// `ok`, or `stopping`.
     pub status: String,
 }
 
-/// What a node can do for whoever asks.
+/// What a node offers to the client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Capabilities {
     /// The program and its version.
     pub software: String,
     /// The node's fingerprint.
     pub node: String,
-    /// Where it listens, `ADDRESS:PORT`.
+    /// The addresses that the node listens on, `ADDRESS:PORT`.
     pub addresses: Vec<String>,
-    /// The exports that whoever asks may know of.
+    /// The exports that the client may see.
     pub exports: Vec<Export>,
-    /// What it speaks on its port.
+    /// The protocols that the node speaks on its port.
     pub protocols: Vec<String>,
-    /// Schemes that the other end of a transfer may have.
+    /// The URL schemes that the other end of a transfer may have.
     pub schemes: Vec<String>,
-    /// Bounds.
+    /// The limits of the node.
     pub limits: Limits,
-    /// What it is busy with.
+    /// The load of the node.
     pub load: Load,
 }
 
 /// An export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Export {
-    /// Its name: the first part of a place.
+    /// The name: the first part of a path of the node.
     pub name: String,
-    /// Whether anything below it may be changed at all.
+    /// Whether the export may be written at all.
     pub writable: bool,
-    /// It lies on somebody else's server.
+    /// The export is a place on a remote server.
     pub elsewhere: bool,
 }
 
-/// Bounds of a node.
+/// The limits of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Limits {
-    /// Transfers under way at once; what is ordered beyond waits for its turn.
+    /// The most transfers that run at once; further transfers wait in the queue.
     pub running_max: u64,
-    /// Of them, those of one who orders.
+    /// The most transfers of one principal that run at once.
     pub running_each_max: u64,
-    /// Transfers that have not ended; more are refused.
+    /// The most transfers that have not ended; further orders are refused.
     pub unended_max: u64,
-    /// Transfers that have ended and are remembered.
+    /// The most ended transfers that the node keeps.
     pub remembered_max: u64,
-    /// Transfers on a page.
+    /// The most transfers on a page.
     pub page_max: u64,
-    /// Bytes of an order.
+    /// The largest order, bytes.
     pub body_bytes_max: u64,
-    /// Streams of events at once.
+    /// The most event streams that are open at once.
     pub event_streams_max: u64,
-    /// Tests of one who orders that have not ended; one runs at a time.
+    /// The most tests of one principal that have not ended; one runs at a time.
     #[serde(default)]
     pub probes_unended_max: u64,
     /// The longest test, seconds.
@@ -320,29 +321,29 @@ pub struct Limits {
     pub probe_seconds_max: u64,
 }
 
-/// What a node is busy with.
+/// The load of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Load {
-    /// Transfers under way, everybody's.
+    /// Running transfers of all principals.
     pub running: u64,
-    /// Transfers that wait for their turn, everybody's.
+    /// Queued transfers of all principals.
     pub queued: u64,
-    /// Processors of the host.
+    /// The number of processors of the host.
     pub processors: u64,
-    /// Processes that run or wait to, on average over the last minute, in hundredths of a process.
+    /// The load average of the last minute (processes that run or wait for a processor), times 100.
     pub load_percent: u64,
 }
 
-/// Why a request was not answered as it would like (RFC 9457, `application/problem+json`).
+/// A refusal or failure of a request as a problem document (RFC 9457, `application/problem+json`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// The status in words.
+    /// The HTTP status in words.
     pub title: String,
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
-    /// Whose fault: `config`, `auth`, `missing`, …
+    /// Whose fault it is: `config`, `auth`, `missing`, …
     pub fault: String,
-    /// What, where and the remedy, in one sentence.
+    /// What failed, where, and the remedy, in one sentence.
     pub reason: String,
 }
 

@@ -125,6 +125,49 @@ pub struct PlanRoute {
     pub capacity_bit_s: Option<f64>,
 }
 
+/// A virtual network over several countries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanOverlay {
+    /// 1.
+    pub v: u8,
+    /// `plan_overlay`.
+    pub event: String,
+    /// The scenario, as it was named.
+    pub scenario: String,
+    /// The group of sites that belongs to it.
+    pub group: String,
+    /// The VRF of each country.
+    pub countries: Vec<PlanCountry>,
+    /// Sites of the group without a country, which no VRF can take.
+    pub sites_without_country: Vec<String>,
+    /// Countries that no chain of peerings joins to the first.
+    pub unconnected: Vec<String>,
+}
+
+/// The VRF of a country.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanCountry {
+    /// The country.
+    pub country: String,
+    /// The number of its route distinguisher and route target, behind the number of the autonomous system.
+    pub number: u32,
+    /// The backbones that carry it.
+    pub backbones: Vec<String>,
+    /// Its sites.
+    pub sites: Vec<String>,
+    /// The countries that it peers with.
+    pub peers: Vec<PlanPeering>,
+}
+
+/// Where two VRFs peer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanPeering {
+    /// The other country.
+    pub country: String,
+    /// The links between the two.
+    pub links: Vec<String>,
+}
+
 /// The results of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlanSimulation {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 
-/// A line of a test's JSON: the name of the test, and its result.
+/// A line of a test's JSON output: the name of the test, and its result.
 #[derive(Debug, Serialize)]
 pub struct ProbeDocument<'a, T> {
     v: u8,
@@ -35,7 +35,7 @@ impl<'a, T> ProbeDocument<'a, T> {
         ProbeDocument { v: 1, event, test, target, hosts: None, what }
     }
 
-    /// With both hosts, where they are known.
+    /// Adds both hosts, if they are known.
     #[must_use]
     pub fn on(self, hosts: Option<&'a host::Hosts>) -> ProbeDocument<'a, T> {
         ProbeDocument { hosts, ..self }
@@ -65,7 +65,7 @@ pub enum Test {
     Limits,
     /// No test: asks for an audit of the host's settings.
     Audit(super::tune::Ask),
-    /// No test: begins or ends a claim, while which no other test with a claim runs.
+    /// No test: begins or ends a claim. While a claim lasts, no other test with a claim runs.
     Claim(Claim),
 }
 
@@ -74,7 +74,7 @@ pub enum Test {
 pub struct Claim {
     /// Its name: random.
     pub token: Token,
-    /// How long it lasts; 0 ends it.
+    /// How long the claim lasts, seconds; 0 ends it.
     pub seconds: f64,
     /// Running transfers of the node refuse the claim as well.
     pub is_shy_of_transfers: bool,
@@ -113,7 +113,7 @@ pub struct Flows {
 pub enum Task {
     /// Answers STAMP packets, until the test is over.
     Reflect {
-        /// The longest time that it does so.
+        /// The longest time of this task, seconds.
         seconds: f64,
     },
     /// Receives one run.
@@ -136,12 +136,12 @@ pub enum Task {
         run: u32,
         /// The longest answer, bytes.
         answer_bytes_max: u32,
-        /// The longest time that it does so.
+        /// The longest time of this task, seconds.
         seconds: f64,
     },
     /// Answers the probes of the near end, which traces the path to here.
     Echo {
-        /// The longest time that it does so.
+        /// The longest time of this task, seconds.
         seconds: f64,
     },
     /// Traces the path to the near end, which answers.
@@ -161,20 +161,20 @@ pub struct Failure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowLine {
-    /// It knows the token: flows may be opened.
+    /// The far end knows the token: flows may be opened.
     Waiting,
-    /// All flows have come.
+    /// All flows have arrived.
     Ready,
-    /// It goes on.
+    /// The test makes progress.
     Progress {
         /// Datagrams so far.
         datagrams: u64,
-        /// Of these, missing.
+        /// Datagrams that are missing so far.
         missing: u64,
     },
-    /// It is over.
+    /// The test is over.
     Done(Box<FlowsDone>),
-    /// It cannot go on.
+    /// The test failed.
     Failed(Failure),
 }
 
@@ -214,24 +214,24 @@ pub enum DiskLine {
     Working,
     /// A point is done.
     Point(Box<disk::Point>),
-    /// It is over.
+    /// The test is over.
     Done(Box<disk::Report>),
-    /// It cannot go on.
+    /// The test failed.
     Failed(Failure),
 }
 
 /// The bounds that a node sets on the tests of its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// The longest test.
+    /// The longest test, seconds.
     pub seconds: f64,
-    /// Tests of one client at once.
+    /// The most tests of one client at once.
     pub tests: u32,
-    /// What the tests of one address may move in a day, both directions.
+    /// The most bytes that the tests of one address may move in a day, both directions together.
     pub bytes_a_day: u64,
-    /// The part of these that the requester has left.
+    /// The part of `bytes_a_day` that the client has left.
     pub bytes_left: u64,
-    /// The highest rate of datagrams for clients without a key; 0 for no bound.
+    /// The highest rate of datagrams for anonymous clients, bit/s; 0 for no limit.
     pub anonymous_udp_bit_s: u64,
     /// A number for the clock that the node reads: two ends on one machine have the same number until it is started again; 0 where it
     /// is unknown.

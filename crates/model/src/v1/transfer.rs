@@ -1,4 +1,4 @@
-//! A transfer in public JSON: the same document in `longhaul job`, in a node's API and in its events.
+//! The JSON of a transfer: the same document in `longhaul job`, in a node's API and in its events.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,28 +6,28 @@ use uuid::Uuid;
 
 use super::Receipt;
 
-/// What a transfer is doing, or what became of it.
+/// The state of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// It waits for others to end.
+    /// The transfer waits for other transfers to end.
     #[default]
     Queued,
-    /// It moves.
+    /// The transfer runs.
     Running,
-    /// Somebody paused it.
+    /// The transfer is paused.
     Paused,
-    /// It waits: for space, a path, or a verification; `waiting_for` says for what.
+    /// The transfer waits for space, a path or a verification; `waiting_for` says which.
     Waiting,
-    /// Everything arrived and was verified.
+    /// All entries arrived and were verified.
     Done,
-    /// Something did not arrive; the receipt names it.
+    /// Some entries did not arrive; the receipt names them.
     Partial,
-    /// Nothing, or not enough, arrived.
+    /// The transfer failed: nothing arrived, or not enough.
     Failed,
-    /// It was interrupted; the same command run again goes on with it.
+    /// The transfer was interrupted; the same command, run again, continues it.
     Interrupted,
-    /// Somebody ended it.
+    /// A client cancelled the transfer.
     Cancelled,
 }
 
@@ -69,70 +69,70 @@ impl Stage {
     }
 }
 
-/// A transfer, as whoever ordered it sees it. It holds no secrets: there is no field for them.
+/// A transfer, for the principal that ordered it. It has no field for secrets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Transfer {
-    /// Its id.
+    /// The id of the transfer.
     #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
-    /// What it is doing, or what became of it.
+    /// The state of the transfer.
     pub state: Stage,
-    /// What the answering side does in it: `send`, `receive`, `carry` (between two nodes), or `copy` (from or to a server).
+    /// The role of the answering process: `send`, `receive`, `carry` (between two nodes), or `copy` (from or to a server).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
-    /// Where the bytes come from.
+    /// The sources.
     pub source: Vec<String>,
-    /// Where they go.
+    /// The target.
     pub target: String,
-    /// When a node was asked for it (RFC 3339).
+    /// When the transfer was ordered from a node (RFC 3339).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub created: String,
-    /// When it began last.
+    /// When the transfer last began to run (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
-    /// When it ended.
+    /// When the transfer ended (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// Bytes arrived so far, with what was there already and holes.
+    /// Bytes that are at the target so far, including bytes that were there already and holes.
     pub bytes: u64,
-    /// Of `bytes`: payload that crossed the path.
+    /// The part of `bytes` that was sent over the path as payload.
     #[serde(default)]
     pub sent_bytes: u64,
-    /// Bytes known of so far; final once `scanned`.
+    /// Bytes of all files found so far; final when `scanned` is true.
     pub bytes_total: u64,
-    /// Files arrived or found in place.
+    /// Files that have arrived or were already in place.
     pub files: u64,
-    /// Files known of so far.
+    /// Files found so far.
     pub files_total: u64,
     /// Whether the totals are final.
     pub scanned: bool,
-    /// Rate over the last seconds.
+    /// The rate of the last few seconds, bit/s.
     pub rate_bit_s: u64,
-    /// The limit in force; 0 for none.
+    /// The limit in force, bit/s; 0 for none.
     pub limit_bit_s: u64,
-    /// Streams in use.
+    /// The number of streams in use.
     pub streams: u32,
-    /// Seconds from its start, to now or to its end.
+    /// The time from the start until now, or until the end, seconds.
     pub seconds: f64,
-    /// Time to the end, where that can be told.
+    /// The estimated time to the end, seconds, if it can be estimated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eta_s: Option<f64>,
-    /// By how much `eta_s` may be off, either way.
+    /// The error of `eta_s` in either direction, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eta_error_s: Option<f64>,
-    /// What it waits for.
+    /// What the transfer waits for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waiting_for: String,
-    /// Entries that did not arrive.
+    /// The number of entries that did not arrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<u64>,
-    /// The exit code that goes with its end.
+    /// The exit code of `longhaul` for this result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<u8>,
-    /// Why it failed, where it did.
+    /// Why the transfer failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The receipt, once it has ended: of `longhaul job`; a node's API has it at `/receipt`.
+    /// The receipt of an ended transfer, only in `longhaul job`. A node's API returns it at `/receipt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Box<Receipt>>,
 }
@@ -148,23 +148,24 @@ pub struct Transfers {
     pub next: Option<Uuid>,
 }
 
-/// A change to a transfer that has not ended. What is left out stays as it is.
+/// A change of a transfer that has not ended. Fields that are left out do not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Change {
-    /// The new limit; 0 for none.
+    /// The new limit, bit/s; 0 for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bit_s: Option<u64>,
-    /// How long the limit holds, seconds, unless it is said again; for ever unless said. Afterwards there is none.
+    /// How long the new limit holds, seconds; default: until the transfer ends. A later change of the limit replaces this time.
+    /// Afterwards there is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_for_s: Option<u64>,
     /// The new number of streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
-    /// Pause, or go on.
+    /// Pauses the transfer (true) or continues it (false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// End it; what has arrived stays.
+    /// Cancels the transfer; data that has arrived stays.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cancel: bool,
 }

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 /// and a line for each finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ask {
-    /// The rate that transfers are to reach; none for that of its NICs.
+    /// The rate that transfers are to reach, bit/s; without it, the rate of the host's NICs.
     pub rate_bit_s: Option<u64>,
-    /// The longest round trip.
+    /// The longest round-trip time, seconds.
     pub rtt_s: f64,
-    /// `dtn`, `measurement` or `both`.
+    /// The purpose of the host: `dtn`, `measurement` or `both`.
     pub role: String,
 }

@@ -1,29 +1,29 @@
 //! Responses of a hub's watch (`/api/v1/watch`): the health of paths, their expected results, and alarms.
 //!
-//! Forward is from `from` to `to`. A path that was not measured lately is unknown, never good.
+//! Forward is from `from` to `to`. A path without recent measurements is unknown, never good.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::v1::probe::Direction;
 
-/// How something fares, the better first.
+/// The health of a path or a direction, from good to bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
-    /// As it should be.
+    /// The result is as expected.
     Ok,
-    /// Less than it should be.
+    /// The result is worse than expected.
     Warning,
-    /// Much less, or nothing.
+    /// The result is much worse than expected, or nothing arrives.
     Critical,
-    /// Nobody has measured it lately.
+    /// There are no recent measurements.
     #[default]
     Unknown,
 }
 
 impl Health {
-    /// Its name.
+    /// The name.
     pub fn word(self) -> &'static str {
         match self {
             Health::Ok => "ok",
@@ -49,71 +49,71 @@ impl Health {
 /// All pairs that are tested.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Grid {
-    /// When (RFC 3339).
+    /// The time of this answer (RFC 3339).
     pub at: String,
     /// The names of rows and columns.
     pub names: Vec<String>,
-    /// What is known of each pair.
+    /// A cell for each pair and test.
     pub cells: Vec<Cell>,
 }
 
-/// A pair and a test.
+/// The health of a pair in one test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Cell {
-    /// One end.
+    /// One end of the path.
     pub from: String,
-    /// The other.
+    /// The other end.
     pub to: String,
     /// `latency`, `throughput` or `path`.
     pub test: String,
     /// From `from` to `to`.
     pub forward: Half,
-    /// Back.
+    /// From `to` to `from`.
     pub reverse: Half,
 }
 
 /// A direction of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Half {
-    /// How it fares.
+    /// The health.
     pub health: Health,
-    /// What was measured, in words: `0.012 % lost, 151.2 ms`.
+    /// The measurement as text: `0.012 % lost, 151.2 ms`.
     pub text: String,
-    /// The number behind it: share of loss, bit/s, bytes of MTU.
+    /// The measured number: share of packets lost, rate in bit/s, or MTU in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// How old it is, seconds.
+    /// The age of the measurement, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_s: Option<f64>,
 }
 
-/// What kind of trouble.
+/// The kind of an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlarmKind {
     /// Nothing answers.
     Silent,
-    /// More is lost than the path's rate allows.
+    /// More packets are lost than the expected rate of the path allows.
     Loss,
-    /// Throughput is lower than it was, or than it should be.
+    /// Throughput is lower than before, or than expected.
     Throughput,
     /// The two directions give different rates.
     Asymmetry,
-    /// Packets wait in queues longer than they did.
+    /// Packets wait in queues longer than before.
     Queue,
     /// Packets overtake each other.
     Reordering,
-    /// The least delay is another one: the route changed.
+    /// The smallest delay has changed, because the route has changed.
     Delay,
-    /// The routers are others.
+    /// The routers of the path have changed.
     Route,
-    /// Large packets do not pass any more.
+    /// Large packets no longer pass.
     Mtu,
-    /// A clock was set, or is not synchronised.
+    /// The clock of a node was set, or is not synchronised.
     Clock,
-    /// A host loses, or is the limit.
+    /// A host loses packets, or limits the result.
     Host,
-    /// Nobody has measured it for too long.
+    /// The last measurement is too old.
     Stale,
 }
 
@@ -134,7 +134,7 @@ impl AlarmKind {
         AlarmKind::Stale,
     ];
 
-    /// Its name.
+    /// The name.
     pub fn word(self) -> &'static str {
         match self {
             AlarmKind::Silent => "silent",
@@ -153,42 +153,42 @@ impl AlarmKind {
     }
 }
 
-/// What causes trouble, as far as it can be told.
+/// The probable cause of an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CauseKind {
-    /// Packets are lost whatever is sent: a medium, an optic, a line card.
+    /// Packets are lost at any rate: a cable, an optic, a line card.
     RandomLoss,
-    /// One member of a bundle loses.
+    /// One member of a bundle loses packets.
     LossyMember,
     /// Queues are full: others use the path.
     Congestion,
     /// A queue is too short for bursts.
     ShallowQueue,
-    /// What exceeds a rate is dropped at once.
+    /// A policer drops packets above a rate at once.
     Policer,
-    /// A link gives less than it did.
+    /// A link gives less than before.
     NarrowLink,
     /// The receiving host is too slow, or its windows are too small.
     SlowReceiver,
-    /// The sending host is.
+    /// The sending host is too slow, or its windows are too small.
     SlowSender,
-    /// Large packets vanish.
+    /// Large packets are lost without an ICMP message.
     MtuHole,
     /// Packets take another path.
     RouteChange,
     /// A clock was set.
     ClockStep,
-    /// Nothing passes.
+    /// No packets pass.
     Outage,
-    /// Errors of an interface or its light say so.
+    /// An interface shows errors or weak light.
     Optics,
-    /// It cannot be told.
+    /// The cause is unknown.
     Unknown,
 }
 
 impl CauseKind {
-    /// Its name.
+    /// The name.
     pub fn word(self) -> &'static str {
         match self {
             CauseKind::RandomLoss => "random_loss",
@@ -209,50 +209,50 @@ impl CauseKind {
     }
 }
 
-/// Something that is wrong, or was.
+/// An alarm: something that is or was wrong with a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Alarm {
-    /// Its number.
+    /// The number of the alarm.
     pub id: i64,
     /// One end of the path.
     pub from: String,
     /// The other end.
     pub to: String,
-    /// What kind of trouble.
+    /// The kind of an alarm.
     pub kind: AlarmKind,
-    /// Which direction; none for both, or where it cannot be told.
+    /// The direction; absent for both directions, or if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub direction: Option<Direction>,
-    /// How bad.
+    /// The severity.
     pub severity: Health,
-    /// Since when (RFC 3339).
+    /// When the alarm began (RFC 3339).
     pub since: String,
-    /// Until when; none while it lasts.
+    /// When the alarm ended; absent while it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// What says so, with numbers.
+    /// The evidence, with numbers.
     pub evidence: String,
-    /// What causes it.
+    /// The probable cause.
     pub cause: CauseKind,
-    /// Where: `link NAME`, `SITE`, `network`.
+    /// The segment that is probably to blame: `link NAME`, `SITE`, `network`.
     pub segment: String,
     /// What to do.
     pub remedy: String,
-    /// What happened at about that time, as somebody noted.
+    /// An annotation of about the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// Who has seen it, and until when nobody is told of it again.
+    /// The acknowledgement, if there is one. An acknowledged alarm sends no more notices until it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged: Option<Acknowledgement>,
 }
 
-/// Somebody has seen an alarm.
+/// An acknowledgement of an alarm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Acknowledgement {
-    /// Who.
+    /// The person who acknowledges; if empty, the member that sends the request.
     pub by: String,
-    /// What they say.
+    /// A note.
     #[serde(default)]
     pub note: String,
 }
@@ -260,22 +260,22 @@ pub struct Acknowledgement {
 /// Alarms, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Alarms {
-    /// Some of them.
+    /// The alarms.
     pub alarms: Vec<Alarm>,
 }
 
-/// What a path should give, and by which term.
+/// The rate to expect of a path, and the bound that determines it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Expectation {
-    /// The least of all terms; none where nothing is known.
+    /// The expected rate: the smallest of all terms, bit/s; absent if no term is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bit_s: Option<f64>,
-    /// Which term that is.
+    /// The name of the smallest term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_by: Option<String>,
     /// All terms.
     pub terms: Vec<Term>,
-    /// The share of packets that may be lost for half of that rate.
+    /// The largest share of lost packets, 0 to 1, with which half of the expected rate can be reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_allowed: Option<f64>,
 }
@@ -285,71 +285,71 @@ pub struct Expectation {
 pub struct Term {
     /// `link`, `window`, `loss`, `history`.
     pub name: String,
-    /// At most this much.
+    /// The rate that the bound permits, bit/s.
     pub rate_bit_s: f64,
-    /// Where it comes from.
+    /// The source of the bound.
     pub text: String,
 }
 
-/// A direction of a path, explained.
+/// Explanation of one direction of a path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Explained {
-    /// How it fares.
+    /// The health.
     pub health: Health,
-    /// What it should give.
+    /// The rate to expect.
     pub expectation: Expectation,
-    /// What TCP got last.
+    /// The rate of the last TCP test, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_bit_s: Option<f64>,
-    /// Share of packets lost over six hours.
+    /// The share of packets lost in the last six hours, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_6h: Option<f64>,
-    /// And over a day.
+    /// The share of packets lost in the last 24 hours, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_24h: Option<f64>,
-    /// Packets behind the latter.
+    /// The number of packets that `loss_24h` is computed from.
     pub packets_24h: u64,
-    /// Routers, nearest first.
+    /// The routers of the path, nearest first.
     #[serde(default)]
     pub hops: Vec<String>,
-    /// The largest packet that passes.
+    /// The largest packet that passes, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu_bytes: Option<u32>,
 }
 
-/// An interface of a router or a host, as its counters say.
+/// An interface of a router or a host, with its counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Interface {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The segment whose packets it receives.
     pub segment_in: String,
     /// The segment whose packets it sends.
     pub segment_out: String,
-    /// When it was read last (RFC 3339).
+    /// When the counters were read last (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// What it can carry.
+    /// The capacity, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bit_s: Option<f64>,
-    /// What came in lately.
+    /// The recent rate of incoming traffic, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_bit_s: Option<f64>,
-    /// What went out lately.
+    /// The recent rate of outgoing traffic, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_bit_s: Option<f64>,
-    /// Share of the capacity that came in.
+    /// The share of the capacity that incoming traffic uses, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_utilisation: Option<f64>,
-    /// Share of the capacity that went out.
+    /// The share of the capacity that outgoing traffic uses, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_utilisation: Option<f64>,
-    /// Errors in both directions over six hours.
+    /// The number of errors in both directions in the last six hours.
     pub errors_6h: u64,
-    /// Received light.
+    /// The received light, dBm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub light_in_dbm: Option<f64>,
-    /// Why it cannot be read just now.
+    /// Why the counters cannot be read at the moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -357,24 +357,24 @@ pub struct Interface {
 /// Interfaces whose counters are read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Interfaces {
-    /// In the order of the configuration.
+    /// The interfaces, in the order of the configuration.
     pub interfaces: Vec<Interface>,
 }
 
-/// Who moves most through all nodes.
+/// The addresses that moved most bytes through all nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Talkers {
-    /// When (RFC 3339).
+    /// The time of this answer (RFC 3339).
     pub at: String,
-    /// `minute`, `hour` or `start`, as nodes keep them.
+    /// The time window: `minute`, `hour` or `start` (since each node started).
     pub window: String,
-    /// Addresses, the fastest first. What goes between two of our nodes counts at both of them.
+    /// Addresses, fastest first. Traffic between two nodes of the watch counts at both of them.
     pub talkers: Vec<Talker>,
-    /// What each node moved.
+    /// The bytes that each node moved.
     pub nodes: Vec<NodeTraffic>,
 }
 
-/// An address at the other end of our nodes.
+/// An address that exchanged data with nodes of the watch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Talker {
     /// The address.
@@ -383,111 +383,111 @@ pub struct Talker {
     pub bytes_sent: u64,
     /// Bytes of files that it received.
     pub bytes_received: u64,
-    /// The mean of the window, both directions together.
+    /// The mean rate in the window, both directions together, bit/s.
     pub rate_bit_s: u64,
-    /// With which nodes.
+    /// The nodes that it exchanged data with.
     pub nodes: Vec<String>,
 }
 
-/// What a node moved.
+/// The bytes that a node moved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeTraffic {
-    /// Its name.
+    /// The name.
     pub node: String,
-    /// How long the window is there, seconds.
+    /// The length of the window at this node, seconds.
     pub seconds: f64,
-    /// Bytes of files that came in; 0 where the node shows us only ourselves.
+    /// Bytes of files that came in; 0 if the node shows the watch only its own traffic.
     pub bytes_in: u64,
     /// Bytes of files that went out.
     pub bytes_out: u64,
 }
 
-/// What a domain shows of its nodes; it is told signed (a compact JWS).
+/// The nodes that a domain publishes. The directory is returned signed, as a compact JWS.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Directory {
     /// Always 1.
     pub v: u32,
-    /// The domain; empty where its watch says none.
+    /// The domain; empty if the watch has none configured.
     pub domain: String,
-    /// From when on it is valid (RFC 3339).
+    /// When the validity of the directory begins (RFC 3339).
     pub issued: String,
-    /// Until when (RFC 3339).
+    /// When the validity ends (RFC 3339).
     pub expires: String,
-    /// Nodes that may be tested.
+    /// The nodes that may be tested.
     pub places: Vec<DirectoryPlace>,
 }
 
-/// A node that others may test.
+/// A node that other domains may test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DirectoryPlace {
-    /// What its domain calls it.
+    /// The name of the node in its domain.
     pub name: String,
-    /// Where it is: `lh://HOST[:PORT]`.
+    /// The address of the node: `lh://HOST[:PORT]`.
     pub url: String,
-    /// Its site.
+    /// The site.
     pub site: String,
     /// Latitude and longitude, degrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<[f64; 2]>,
 }
 
-/// Why a path fares as it does.
+/// The explanation of a path's health.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
-    /// One end.
+    /// One end of the path.
     pub from: String,
-    /// The other.
+    /// The other end.
     pub to: String,
-    /// When (RFC 3339).
+    /// The time of this answer (RFC 3339).
     pub at: String,
-    /// Round trip with nothing in the queues, seconds.
+    /// The round-trip time with empty queues, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_s: Option<f64>,
     /// From `from` to `to`.
     pub forward: Explained,
-    /// Back.
+    /// From `to` to `from`.
     pub reverse: Explained,
-    /// What is wrong with it now.
+    /// The current alarms of the path.
     pub alarms: Vec<Alarm>,
-    /// What is measured on it, and how often.
+    /// The tests that run on the path, and how often they run.
     pub tests: Vec<String>,
-    /// What was noted of it.
+    /// Annotations that concern the path.
     pub annotations: Vec<Annotation>,
 }
 
-/// Something that happened, as somebody noted.
+/// An annotation: an event that an operator noted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Annotation {
-    /// When (RFC 3339); now unless said.
+    /// The time of the event (RFC 3339); default: now.
     pub at: String,
-    /// What: "firewall update".
+    /// The event, in words: "firewall update".
     pub text: String,
-    /// At which site, node or link; everywhere where it is empty.
+    /// The site, node or link; empty for everywhere.
     pub place: String,
-    /// Who noted it.
+    /// The member who noted it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
 }
 
-/// What was measured over a time, in columns. A gap stays a gap: there is no row for it.
+/// Measurements over time, in columns. A time without measurements has no row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct History {
-    /// One end.
+    /// One end of the path.
     pub from: String,
-    /// The other.
+    /// The other end.
     pub to: String,
     /// `latency`, `throughput`, `path`, or an interface's `counters`.
     pub test: String,
-    /// Seconds of a row.
+    /// The time that one row covers, seconds.
     pub step_s: f64,
-    /// What each number of a row is; the first is its beginning, seconds since 1970.
+    /// The names of the columns. The first column is the beginning of the row, seconds since 1970.
     pub columns: Vec<String>,
-    /// Rows, oldest first. What is not known is null.
+    /// The rows, oldest first. Unknown values are null.
     #[schema(value_type = Vec<Vec<Option<f64>>>)]
     pub rows: Vec<Vec<Option<f64>>>,
-    /// What happened meanwhile.
+    /// Annotations in this time.
     pub annotations: Vec<Annotation>,
-    /// What was wrong meanwhile.
+    /// Alarms in this time.
     pub alarms: Vec<Alarm>,
 }

@@ -139,6 +139,7 @@ pub const DOCUMENTS: &[Document] = &[
     read::<hub::SiteRound>("hub-site-round"),
     read::<v1::plan::PlanFigures>("plan-figures"),
     read::<v1::plan::PlanLinks>("plan-links"),
+    read::<v1::plan::PlanOverlay>("plan-overlay"),
     read::<v1::plan::PlanSimulation>("plan-simulation"),
     read::<tune::Ask>("tune-ask"),
     Document { name: "probe-result", rewrite: |_, _| pretty(&result(&hosts())) },

@@ -49,7 +49,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, method: &Method) -> Outco
     let id = upload_id(context).ok_or_else(unknown)?;
     let upload = context.web.uploads.read(&id)?.filter(|upload| upload.is_of(&resolved)).ok_or_else(unknown)?;
     match method {
-        Method::Patch => append(context, &resolved, &id, upload),
+        Method::Patch => append(context, &resolved, &id),
         Method::Delete => {
             resolved.store.forget(&resolved.path, &id.tag())?;
             context.web.uploads.remove(&id);
@@ -129,7 +129,10 @@ fn begin(context: &mut RequestContext<'_>, resolved: &ResolvedPath) -> Outcome {
     // Recorded before the file is created: an unknown partial file would never be removed.
     context.web.uploads.write(&id, &upload)?;
     let sink = PartialUpload(resolved.store.create(&resolved.path, &id.tag())?);
+    sink.0.guard();
     sink.0.announce(&FileAnnouncement { size: Some(bytes), mtime: now(), replace: true })?;
+    // Before the answer: the client may send the first part at once, and keeping the file cuts it to the bytes of this sink.
+    drop(sink);
     let headers = facts(0, false).with("Location", format!("?{PARAMETER}={id}"));
     send_status(context, 201, headers)
 }
@@ -144,8 +147,14 @@ impl Drop for PartialUpload {
 }
 
 /// Appends a part; after the last part the file gets its name. The received bytes of an interrupted part are kept.
-fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &UploadId, mut upload: Upload) -> Outcome {
+fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &UploadId) -> Outcome {
     let is_last = is_complete(context.request()).unwrap_or(false);
+    let busy = || {
+        refuse(409, "another request appends to this upload, or its bytes have been removed: ask for its offset (HEAD)")
+    };
+    let sink = PartialUpload(resolved.store.resume(&resolved.path, &id.tag())?.ok_or_else(busy)?);
+    // Read under the file's lock: an earlier request may have appended meanwhile.
+    let mut upload = context.web.uploads.read(id)?.ok_or_else(unknown)?;
     let offset = number(context.request(), "upload-offset");
     if offset != Some(upload.offset) {
         let reason = format!("the upload has {} bytes: continue there (Upload-Offset)", upload.offset);
@@ -160,10 +169,6 @@ fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &Upload
         ));
     }
     let promised = put::promised_digests(&context.request().headers)?;
-    let busy = || {
-        refuse(409, "another request appends to this upload, or its bytes have been removed: ask for its offset (HEAD)")
-    };
-    let sink = PartialUpload(resolved.store.resume(&resolved.path, &id.tag())?.ok_or_else(busy)?);
     let mut sums = FileSums { size: upload.offset, block: upload.sum(), serial: Vec::new() };
     let flow = context.begin_flow(false);
     let appended = put::append_body(context, &*sink.0, &mut sums);
@@ -177,6 +182,8 @@ fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &Upload
     context.web.uploads.write(id, &upload)?;
     appended?;
     if !is_last {
+        // Before the answer: the client may send the next part at once, and the sink still holds the file's lock.
+        drop(sink);
         return send_status(context, 204, facts(upload.offset, false));
     }
     if upload.offset != upload.bytes {

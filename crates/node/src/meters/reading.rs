@@ -13,13 +13,13 @@ impl Meters {
         self.update_totals();
         let mut all = Reading::default();
         let build = vec![(label("version", env!("CARGO_PKG_VERSION")), 1)];
-        all.gauges("longhaul_build_info", "The program's version, as a label of a constant 1.", build);
+        all.gauges("longhaul_build_info", "Version of the program, as a label; the value is 1.", build);
         self.read_moved(&mut all);
         self.read_jobs(&mut all);
         self.read_clients(&mut all);
         all.counters(
             "longhaul_reloads",
-            "Times that new settings were asked for.",
+            "Requests to load new settings, by outcome.",
             ["done", "refused"].iter().zip(&self.reloads).map(|(how, n)| (label("outcome", *how), n.get())).collect(),
         );
         self.read_process(&mut all);
@@ -46,19 +46,27 @@ impl Meters {
         let bytes = self.by_direction(|sums| &sums.bytes_in, |sums| &sums.bytes_out);
         all.counters("longhaul_moved_bytes", "Bytes of files that moved over the network.", bytes);
         let files = self.by_direction(|sums| &sums.files_in, |sums| &sums.files_out);
-        all.counters("longhaul_moved_files", "Files that moved over the network, whole.", files);
+        all.counters("longhaul_moved_files", "Whole files that moved over the network.", files);
         let (running, streams) = self.live.count();
         let running = Protocol::ALL.iter().map(|by| (label("protocol", by.word()), running[*by as usize])).collect();
-        all.gauges("longhaul_transfers_running", "Jobs and requests under way.", running);
-        all.gauge("longhaul_streams", "Data streams of jobs and errands that are open.", streams);
+        all.gauges("longhaul_transfers_running", "Running jobs and requests.", running);
+        all.gauge("longhaul_streams", "Open data streams of jobs and delegated transfers.", streams);
         let segments = self.resent_segments.get();
-        all.counter("longhaul_tcp_retransmitted_segments", "Segments that TCP sent again, of ended streams.", segments);
+        all.counter(
+            "longhaul_tcp_retransmitted_segments",
+            "Segments that TCP retransmitted, counted when a stream ends.",
+            segments,
+        );
         let bytes = self.resent_segment_bytes.get();
-        all.counter("longhaul_tcp_retransmitted_bytes", "Bytes that TCP sent again, of ended streams.", bytes);
+        all.counter(
+            "longhaul_tcp_retransmitted_bytes",
+            "Bytes that TCP retransmitted, counted when a stream ends.",
+            bytes,
+        );
         let bytes = self.resent_bytes.get();
-        all.counter("longhaul_resent_bytes", "Bytes that native jobs had to move more than once.", bytes);
+        all.counter("longhaul_resent_bytes", "Bytes that native jobs moved more than once.", bytes);
         let failures = self.integrity.get();
-        all.counter("longhaul_integrity_failures", "Times that bytes were not what they should be.", failures);
+        all.counter("longhaul_integrity_failures", "Failed integrity checks: digests that did not agree.", failures);
     }
 
     fn read_jobs(&self, all: &mut Reading) {
@@ -71,7 +79,7 @@ impl Meters {
                 |how: &JobOutcome| (and(label("protocol", by.word()), "outcome", how.word()), of[*how as usize].get());
             ended.extend(JobOutcome::ALL.iter().map(row));
         }
-        all.counters("longhaul_jobs_ended", "Jobs that ended, or were refused before they began.", ended);
+        all.counters("longhaul_jobs_ended", "Jobs that ended or were refused before they began, by outcome.", ended);
         let mut answered = Vec::new();
         for by in Protocol::REQUESTS {
             let of = &self.totals[by as usize].statuses;
@@ -80,30 +88,30 @@ impl Meters {
             };
             answered.extend(STATUSES.iter().zip(of).map(row));
         }
-        all.counters("longhaul_http_requests", "Requests of HTTP that were answered.", answered);
+        all.counters("longhaul_http_requests", "Answered HTTP requests, by status.", answered);
     }
 
     fn read_clients(&self, all: &mut Reading) {
         let refusals =
             RefusalReason::ALL.iter().map(|why| (label("reason", why.word()), self.refusals[*why as usize].get()));
-        all.counters("longhaul_refusals", "Times that somebody was refused.", refusals.collect());
+        all.counters("longhaul_refusals", "Refused logins, requests and connections, by reason.", refusals.collect());
         all.counter("longhaul_logins", "Logins of the native protocol.", self.logins.get());
         let connections = self.connections.get().map(|count| count()).unwrap_or_default();
-        all.gauge("longhaul_sessions", "Sessions of the native protocol that are open.", connections.sessions as u64);
+        all.gauge("longhaul_sessions", "Open sessions of the native protocol.", connections.sessions as u64);
         let states = [("idle", connections.idle), ("attended", connections.served), ("waiting", connections.waiting)];
         let states = states.into_iter().map(|(state, count)| (label("state", state), count as u64)).collect();
-        all.gauges("longhaul_connections", "Connections before login, and of HTTP/1.1 and HTTP/2.", states);
+        all.gauges("longhaul_connections", "Connections before login and HTTP connections, by state.", states);
     }
 
     fn read_process(&self, all: &mut Reading) {
         let process = Process::now();
         let began = self.began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        all.real_gauge("process_start_time_seconds", "When the node started, since 1970.", began);
+        all.real_gauge("process_start_time_seconds", "Start time of the node, seconds since 1970.", began);
         let cpu = process.cpu_seconds;
-        all.real_counter("process_cpu_seconds", "Time of the processors, in user and kernel mode.", cpu);
-        all.gauge("process_resident_memory_bytes", "Memory that is in RAM.", process.resident_bytes);
-        all.gauge("process_open_fds", "Descriptors that are open.", process.descriptors);
-        all.gauge("process_max_fds", "Descriptors that may be open.", process.descriptors_max);
+        all.real_counter("process_cpu_seconds", "Processor time in user and kernel mode, seconds.", cpu);
+        all.gauge("process_resident_memory_bytes", "Memory of the process in RAM, bytes.", process.resident_bytes);
+        all.gauge("process_open_fds", "Open file descriptors.", process.descriptors);
+        all.gauge("process_max_fds", "Limit of open file descriptors.", process.descriptors_max);
     }
 }
 

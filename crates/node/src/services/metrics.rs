@@ -44,19 +44,23 @@ impl Services {
             spaces.iter().map(|export| (label("export", export.export.clone()), bytes(export))).collect()
         };
         let free = each(|export| export.free_bytes);
-        all.gauges("longhaul_export_free_bytes", "Room that is left for this node's user.", free);
+        all.gauges("longhaul_export_free_bytes", "Free space for the node's user, bytes.", free);
         let size = each(|export| export.total_bytes);
-        all.gauges("longhaul_export_size_bytes", "Size of the file system.", size);
+        all.gauges("longhaul_export_size_bytes", "Size of the file system, bytes.", size);
         if let Some(ends) = self.access.certificate_ends() {
             let name = "longhaul_certificate_expiry_timestamp_seconds";
-            all.gauge(name, "When the site's certificate ends, since 1970.", ends.max(0) as u64);
+            all.gauge(name, "Expiry time of the certificate, seconds since 1970.", ends.max(0) as u64);
         }
-        all.gauge("longhaul_probes_running", "Tests of guests under way.", self.tests.running());
+        all.gauge("longhaul_probes_running", "Running tests of clients.", self.tests.running());
         let counts = &self.tests.counts;
         let begun = KINDS.iter().zip(&counts.begun);
         let begun = begun.map(|(kind, count)| (label("kind", *kind), count.load(Ordering::Relaxed))).collect();
-        all.counters("longhaul_probes", "Tests that were answered.", begun);
-        all.counter("longhaul_probe_bytes", "Bytes that tests moved.", counts.bytes.load(Ordering::Relaxed));
+        all.counters("longhaul_probes", "Tests that the node answered, by kind.", begun);
+        all.counter(
+            "longhaul_probe_bytes",
+            "Bytes that tests moved over the network.",
+            counts.bytes.load(Ordering::Relaxed),
+        );
         all
     }
 

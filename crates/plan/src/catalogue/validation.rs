@@ -14,7 +14,7 @@ const LINK_GBIT_S_MAX: f64 = 10_000.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The record is complete, but somebody should look at it.
-    CatalogueQuestion,
+    Question,
     /// The record cannot be used as it is.
     Error,
 }
@@ -74,7 +74,7 @@ fn absurd(record: &SiteRecord) -> Vec<AnswerFinding> {
 fn contradictions(record: &SiteRecord) -> Vec<AnswerFinding> {
     let mut findings = Vec::new();
     let mut ask = |question: &'static str, text: String| {
-        findings.push(AnswerFinding { question, severity: Severity::CatalogueQuestion, text });
+        findings.push(AnswerFinding { question, severity: Severity::Question, text });
     };
     if record.yes("dtn") == Some(false) && record.number("dtn_count").is_some_and(|count| count > 0.0) {
         ask("dtn_count", "the site has no data transfer node, but says how many: correct one of the two".to_owned());
@@ -106,7 +106,7 @@ fn contradicted(record: &SiteRecord, measured: Measured) -> Vec<AnswerFinding> {
         let (claim, measured) = (record.number(question)?, measured?);
         (measured < claim * TOLERANCE).then(|| AnswerFinding {
             question,
-            severity: Severity::CatalogueQuestion,
+            severity: Severity::Question,
             text: format!(
                 "the site says {claim} Gbit/s, the best measurement is {measured:.1}: measure again, or correct the answer"
             ),
@@ -129,10 +129,7 @@ mod tests {
 
     fn findings(answers: &[(&str, Answer)], measured: Measured) -> Vec<&'static str> {
         let all = validate(&record(answers), measured);
-        all.iter()
-            .filter(|finding| finding.severity == Severity::CatalogueQuestion)
-            .map(|finding| finding.question)
-            .collect()
+        all.iter().filter(|finding| finding.severity == Severity::Question).map(|finding| finding.question).collect()
     }
 
     #[test]

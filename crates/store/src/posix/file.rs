@@ -360,8 +360,11 @@ impl Sink for PosixSink {
     }
 
     fn keep(&self) {
-        // Frees the space reserved beyond the written bytes; a later attempt reserves it again.
-        let _ = rustix::fs::ftruncate(&self.file.fd, self.data_end.load(Ordering::Acquire));
+        // Frees the space reserved beyond the written bytes; a later attempt reserves it again. Where that attempt has begun
+        // already, it holds the lock, and its bytes must not be cut off.
+        if rustix::fs::flock(&self.file.fd, FlockOperation::NonBlockingLockExclusive) != Err(Errno::WOULDBLOCK) {
+            let _ = rustix::fs::ftruncate(&self.file.fd, self.data_end.load(Ordering::Acquire));
+        }
         self.settled.store(true, Ordering::Release);
     }
 

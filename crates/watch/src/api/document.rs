@@ -1,5 +1,5 @@
-//! The document of this part of the API (OpenAPI 3.1), made from the table of routes and the public types. A test compares it with the committed
-//! `docs/openapi-watch.json`.
+//! The OpenAPI document (3.1) of the watch, made from the table of routes and the public types. A test compares it with the
+//! committed `docs/openapi-watch.json`.
 
 use model::v1::node::Problem;
 use model::v1::watch::{
@@ -54,7 +54,7 @@ fn security(handler: &Handler) -> Security {
 pub(super) fn document(routes: &[Route<Handler>]) -> Value {
     let api = Api {
         title: "Longhaul watch API",
-        description: "What regular tests among many nodes say: how paths fare, what they should give, what is wrong. docs/watch.md has examples.",
+        description: "Results of regular tests among many nodes: health of paths, expected rates, alarms. docs/watch.md has examples.",
         schemas: schemas(),
         parameter,
         security,

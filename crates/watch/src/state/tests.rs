@@ -61,6 +61,11 @@ async fn measurements_become_grid_history_and_alarms() {
     assert_eq!((grid.names.len(), grid.cells.len()), (3, 3));
     assert!(cell("a", "b").forward.health >= Health::Warning && cell("a", "b").reverse.health == Health::Ok);
     assert_eq!(cell("b", "c").forward.health, Health::Ok);
+    let measured = watch.measured_paths();
+    let path = |from: &str, to: &str| measured.iter().find(|path| path.from == from && path.to == to).unwrap();
+    assert_eq!(measured.len(), 6, "three paths in two directions");
+    assert_eq!((path("a", "b").rtt_s, path("a", "b").loss, path("b", "a").loss), (Some(0.15), Some(0.005), Some(0.0)));
+    assert_eq!(path("a", "b").rate_bit_s, None, "no test of throughput was made");
     let only = watch.grid(Some(TestKind::Latency), &|from, _| from == "b");
     assert_eq!((only.cells.len(), only.names.len()), (1, 2));
     let why = watch.why("a", "b").unwrap();

@@ -27,16 +27,16 @@ export function Actions() {
     <>
       <Title text="Audit trail" />
       <form class="bar" method="get" action="/actions">
-        <label>Of <input name="by" defaultValue={by} /></label>
+        <label>Member <input name="by" defaultValue={by} /></label>
         <button type="submit">Find</button>
       </form>
       <Trouble problem={problem} />
       {value && (
-        <Table caption="Who has changed what" head={["When", "Who", "From", "What", "Object", "Answer"]}>
+        <Table caption="Who has changed what" head={["When", "Who", "From address", "Request", "Object", "Status"]}>
           {value.actions.map((one) => (
             <tr key={one.number}>
               <td>{time(one.at)}</td>
-              <th scope="row">{one.by === "" ? "somebody with a link" : name(one.by)}</th>
+              <th scope="row">{one.by === "" ? "a person with a share link" : name(one.by)}</th>
               <td>{name(one.from)}</td>
               <td>{name(one.what)}</td>
               <td class="url">{name(one.path)}</td>

@@ -32,11 +32,11 @@ export const pathPage = (from: string, to: string): string => `/watch/${encodeUR
 /** Alarms with their evidence. A reader can acknowledge one, and then no more notices of it are sent. */
 export function AlarmTable({ alarms, caption, again }: { alarms: Alarm[]; caption: string; again: () => void }) {
   const { problem, act } = useAction();
-  if (alarms.length === 0) return <p>Nothing is wrong.</p>;
+  if (alarms.length === 0) return <p>There are no alarms.</p>;
   const acknowledge = (alarm: Alarm) => act(() => post(`/api/v1/watch/alarms/${alarm.id}/acknowledgement`, { by: "", note: "" }).then(again));
   return (
     <>
-      <Table caption={caption} head={["Severity", "Path", "What", "Where", "Since", "Evidence", "What to do", "Seen"]}>
+      <Table caption={caption} head={["Severity", "Path", "Problem", "Where", "Since", "Evidence", "Remedy", "Acknowledged"]}>
         {alarms.map((alarm) => (
           <tr key={alarm.id}>
             <td><Health word={alarm.severity} /></td>
@@ -48,7 +48,7 @@ export function AlarmTable({ alarms, caption, again }: { alarms: Alarm[]; captio
             <td>{alarm.remedy && name(alarm.remedy)}</td>
             <td>
               {alarm.acknowledged ? `by ${name(alarm.acknowledged.by)}` : alarm.ended === undefined && (
-                <button type="button" class="link" aria-label={`I have seen it: alarm ${alarm.id}`} onClick={() => acknowledge(alarm)}>I have seen it</button>
+                <button type="button" class="link" aria-label={`Acknowledge alarm ${alarm.id}`} onClick={() => acknowledge(alarm)}>Acknowledge</button>
               )}
             </td>
           </tr>

@@ -116,7 +116,7 @@ function Names({ scope }: { scope: string }) {
     <>
       <Title text={`Data of ${name(scope)}`} />
       <form class="bar" onSubmit={(event) => { event.preventDefault(); go(addressWith({ name: like, after: undefined })); }}>
-        <label>Name, with * for anything <input value={like} onInput={(event) => setLike(event.currentTarget.value)} /></label>
+        <label>Name (* matches any text) <input value={like} onInput={(event) => setLike(event.currentTarget.value)} /></label>
         <label>
           Kind{" "}
           <select value={kind} onChange={(event) => go(addressWith({ kind: event.currentTarget.value, after: undefined }))}>
@@ -128,7 +128,7 @@ function Names({ scope }: { scope: string }) {
       <Trouble problem={problem} />
       {value?.data.length === 0 && <p>No name matches.</p>}
       {value && value.data.length > 0 && (
-        <Table caption={`Names of ${name(scope)}`} head={["Name", "Kind", "Size", "Contains", "Since", "Owner"]}>
+        <Table caption={`Names of ${name(scope)}`} head={["Name", "Kind", "Size", "Contains", "Created", "Owner"]}>
           {value.data.map((one) => (
             <tr key={one.name}>
               <th scope="row" class="url"><a href={page(one.name)}>{name(one.name)}</a></th>
@@ -176,15 +176,15 @@ function Name({ full }: { full: string }) {
       {one && (
         <dl>
           <dt>Kind</dt>
-          <dd>{one.kind}{one.open === false && ", closed: nothing is added any more"}</dd>
+          <dd>{one.kind}{one.open === false && ", closed: nothing can be added"}</dd>
           {where.value && <><dt>Data</dt><dd>{bytes(where.value.bytes)} in {count(where.value.files)} files</dd></>}
-          <dt>Since</dt>
-          <dd>{time(one.created)}, {name(one.account)}'s</dd>
-          {one.expires && <><dt>Is removed</dt><dd>{time(one.expires)}</dd></>}
+          <dt>Created</dt>
+          <dd>{time(one.created)} by {name(one.account)}</dd>
+          {one.expires && <><dt>Expires</dt><dd>{time(one.expires)}</dd></>}
         </dl>
       )}
       {where.value && (
-        <Table caption="Where it is" head={["Endpoint", "Available", "Under way", "Complete"]}>
+        <Table caption="Replicas" head={["Endpoint", "Available", "Being copied", "Complete"]}>
           {where.value.endpoints.map((place) => (
             <tr key={place.endpoint}>
               <th scope="row">{name(place.endpoint)}</th>
@@ -197,7 +197,7 @@ function Name({ full }: { full: string }) {
       )}
       <Trouble problem={rules.problem} />
       {rules.value && rules.value.rules.length > 0 && (
-        <Table caption="Rules that hold it" head={["State", "Copies", "Where", "Progress", "Owner", "Explanation"]}>
+        <Table caption="Rules for this data" head={["State", "Copies", "Where", "Progress", "Owner", "Explanation"]}>
           {rules.value.rules.map((rule) => <RuleRow rule={rule} key={rule.id} />)}
         </Table>
       )}

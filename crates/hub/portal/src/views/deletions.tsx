@@ -34,14 +34,14 @@ export function Deletions() {
   const takeBack = (id: string) => action.act(() => remove(`/api/v1/deletions/${id}`).then(() => { changeCount.value += 1; }));
   return (
     <>
-      <Table caption="Deleted, and still there for a week" head={["What", "By", "When", "Until", "Undo"]}>
+      <Table caption="Deleted files and folders, kept for 7 days" head={["File or folder", "Deleted by", "Deleted", "Kept until", "Undo"]}>
         {value.deletions.map((one) => (
           <tr key={one.id}>
             <th scope="row" class="url">{name(one.at)}</th>
             <td>{name(one.owner)}</td>
             <td>{time(one.deleted)}</td>
             <td>{time(one.expires)}</td>
-            <td><button type="button" aria-label={`Take it back: ${name(one.at)}`} onClick={() => takeBack(one.id)}>Take it back</button></td>
+            <td><button type="button" aria-label={`Restore ${name(one.at)}`} onClick={() => takeBack(one.id)}>Restore</button></td>
           </tr>
         ))}
       </Table>

@@ -24,14 +24,14 @@ export function Hosts({ endpoint }: { endpoint?: string }) {
   const described = useLive(() => get<Collaboration>("/api/v1/collaboration"), 60, "collaboration");
   return (
     <>
-      <Title text={endpoint === undefined ? "Hosts" : `The host of ${name(endpoint)}`} />
+      <Title text={endpoint === undefined ? "Hosts" : `Host of ${name(endpoint)}`} />
       <Trouble problem={described.problem} />
       <nav aria-label="Hosts" class="bar">
         {Object.keys(described.value?.endpoint ?? {}).map((word) => (
           <a key={word} href={`/hosts/${encodeURIComponent(word)}`} aria-current={word === endpoint ? "page" : undefined}>{name(word)}</a>
         ))}
       </nav>
-      {endpoint === undefined ? <p>Choose an endpoint that is a node: its host is audited as by <code>longhaul tune audit</code>, if the node runs with <code>--audit</code>.</p> : <Audit endpoint={endpoint} />}
+      {endpoint === undefined ? <p>Choose an endpoint that is a node. If the node runs with <code>--audit</code>, the page shows what <code>longhaul tune audit</code> finds on its host.</p> : <Audit endpoint={endpoint} />}
     </>
   );
 }
@@ -44,7 +44,7 @@ function Audit({ endpoint }: { endpoint: string }) {
     <>
       <Trouble problem={problem} />
       {value && (
-        <Table caption="Settings, the worst first" head={["State", "Rule", "Object", "Is", "Should be", "Severity", "Why", "Command"]}>
+        <Table caption="Host settings, worst first" head={["State", "Rule", "Object", "Is", "Should be", "Severity", "Why", "Command"]}>
           {value.findings.map((one) => (
             <tr key={one.id + (one.subject ?? "")}>
               <td class="health"><span aria-hidden="true">{MARKS[one.status] ?? "?"} </span>{one.status.replaceAll("_", " ")}</td>

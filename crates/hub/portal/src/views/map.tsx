@@ -96,8 +96,8 @@ export function WorldMap() {
     <>
       <Title text="Map" />
       <Trouble problem={described.problem ?? queues.problem} />
-      {points.size === 0 && <p>No site has a location: <code>longhaul hub site set NAME --location LATITUDE,LONGITUDE</code> sets it.</p>}
-      <svg class="map" viewBox="0 0 3600 1800" role="img" aria-label={`${count(points.size)} sites, and what moves between them; the tables below have the same data`}>
+      {points.size === 0 && <p>No site has a location. Set one with <code>longhaul hub site set NAME --location LATITUDE,LONGITUDE</code>.</p>}
+      <svg class="map" viewBox="0 0 3600 1800" role="img" aria-label={`${count(points.size)} sites, and the flows between them; the tables below have the same data`}>
         <path class="coast" d={coast} />
         {(watch.value?.paths ?? []).map((path) => (
           <path key={`${path.from} ${path.to}`} class={`line ${path.forward}`} d={line(placeSite.get(path.from) ?? path.from, placeSite.get(path.to) ?? path.to)} />
@@ -114,7 +114,7 @@ export function WorldMap() {
           </g>
         ))}
       </svg>
-      <Table caption="What moves" head={["From", "To", "Rate", "Files on their way"]}>
+      <Table caption="Current flows" head={["From", "To", "Rate", "Files being moved"]}>
         {moving.map((flow) => (
           <tr key={`${flow.from} ${flow.to}`}>
             <th scope="row">{name(flow.from)}</th>

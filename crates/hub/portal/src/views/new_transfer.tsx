@@ -51,18 +51,18 @@ export function NewTransfer() {
       <form class="stack" onSubmit={submit}>
         <Place legend="From" at={from} endpoints={endpoints} onChange={setFrom} />
         <Place legend="To" at={to} endpoints={endpoints} onChange={setTo} />
-        <label><input type="checkbox" checked={isTree} onChange={() => setTree(!isTree)} /> It is a folder: move all that is in it</label>
+        <label><input type="checkbox" checked={isTree} onChange={() => setTree(!isTree)} /> It is a folder: move everything in it</label>
         <label><input type="checkbox" checked={replaces} onChange={() => setReplaces(!replaces)} /> Replace files that exist and differ (otherwise they are kept and reported)</label>
-        <p class="hint">Every file is verified when it has arrived. Files that are there already and do not differ are not moved again.</p>
+        <p class="hint">Every file is verified when it has arrived. Files that the target already has, without a difference, are not moved again.</p>
         <fieldset>
-          <legend>How long it would take</legend>
-          <label>About how large it is, GB <input type="number" min="0" step="any" value={sizeGB} onInput={(event) => setSize(event.currentTarget.value)} /></label>
+          <legend>Estimate of the time</legend>
+          <label>Approximate size, GB <input type="number" min="0" step="any" value={sizeGB} onInput={(event) => setSize(event.currentTarget.value)} /></label>
           <button type="button" onClick={showEstimate}>Estimate</button>
           <div aria-live="polite">{estimate && <EstimateText of={estimate} />}</div>
         </fieldset>
-        <label>Repeat every night at (UTC, empty: once, now) <input type="time" value={at} onInput={(event) => setAt(event.currentTarget.value)} /></label>
-        <label>No faster than, Mbit/s (empty: what the links give) <input type="number" min="0" step="any" value={limit} onInput={(event) => setLimit(event.currentTarget.value)} /></label>
-        <label>Post it to this address when it has ended, if wished <input type="url" value={notify} placeholder="https://…" onInput={(event) => setNotify(event.currentTarget.value)} size={40} /></label>
+        <label>Repeat every night at (UTC; empty: move once, now) <input type="time" value={at} onInput={(event) => setAt(event.currentTarget.value)} /></label>
+        <label>No faster than, Mbit/s (empty: no limit) <input type="number" min="0" step="any" value={limit} onInput={(event) => setLimit(event.currentTarget.value)} /></label>
+        <label>URL to post the job to when it has ended (optional) <input type="url" value={notify} placeholder="https://…" onInput={(event) => setNotify(event.currentTarget.value)} size={40} /></label>
         <button type="submit">Move</button>
         <Trouble problem={problem} />
       </form>
@@ -81,7 +81,7 @@ function EstimateText({ of }: { of: Estimate }) {
         {of.seconds === undefined ? "The time is not known" : `About ${duration(of.seconds)} for ${bytes(of.bytes)}`}
         {of.rate_bit_s !== undefined && ` at ${rate(of.rate_bit_s)}`}: {name(of.bound_by)}.
       </p>
-      {of.bytes > 0 && <p class="hint">By scp over 100 ms: {old}.</p>}
+      {of.bytes > 0 && <p class="hint">For comparison: scp would take {old} over a path with a round-trip time of 100 ms.</p>}
     </>
   );
 }
@@ -93,12 +93,12 @@ function Place({ legend, at, endpoints, onChange }: { legend: string; at: At; en
       <label>
         Endpoint{" "}
         <select value={at.url} onChange={(event) => onChange({ ...at, url: event.currentTarget.value })}>
-          <option value="">by its whole URL</option>
+          <option value="">none: enter a full URL</option>
           {endpoints.map(({ word, url }) => <option value={url} key={url}>{name(word)} ({name(url)})</option>)}
         </select>
       </label>
       <label>
-        {at.url === "" ? "URL" : "Path below it"}{" "}
+        {at.url === "" ? "URL" : "Path at the endpoint"}{" "}
         <input value={at.path} required size={50} onInput={(event) => onChange({ ...at, path: event.currentTarget.value })} />
       </label>
     </fieldset>

@@ -29,13 +29,13 @@ export function Operate() {
       <label>
         Reason, shown to all members: <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} size={40} />
       </label>
-      <Table caption="What can be stopped" head={["What", "State", "Why", "Change"]}>
+      <Table caption="Stops" head={["Object", "State", "Reason", "Change"]}>
         {lines.map((line) => <Stop key={line.kind + line.word} {...line} reason={reason} change={change} />)}
       </Table>
-      <Table caption="Links" head={["Link", "Capacity", "Used up to", "Change"]}>
+      <Table caption="Links" head={["Link", "Capacity", "Mark", "Change"]}>
         {Object.entries(all?.link ?? {}).map(([word, link]) => <Mark key={word} word={word} capacityBitS={link.capacity_bit_s} mark={link.mark ?? 1} change={change} />)}
       </Table>
-      <Table caption="Communities" head={["Community", "Share", "At most", "Activities"]}>
+      <Table caption="Communities" head={["Community", "Share", "Rate limit", "Activities"]}>
         {Object.entries(all?.community ?? {}).map(([word, community]) => (
           <tr key={word}>
             <th scope="row">{name(word)}</th>
@@ -45,7 +45,7 @@ export function Operate() {
           </tr>
         ))}
       </Table>
-      <p class="hint">Sites, endpoints and keys are described by admins: <code>longhaul hub site</code>, <code>hub endpoint</code>, <code>hub link</code>, <code>hub grant</code>.</p>
+      <p class="hint">Admins set sites, endpoints, links and keys on the command line: <code>longhaul hub site</code>, <code>hub endpoint</code>, <code>hub link</code>, <code>hub grant</code>.</p>
       <p><a href={path} download="collaboration.json">As JSON</a></p>
     </>
   );

@@ -112,7 +112,7 @@ export function Pane({ side, at, other, places, look }: PaneProps) {
         <>
           <div class="bar">
             <label>Find <input type="search" value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} /></label>
-            <button type="button" onClick={again}>Look again</button>
+            <button type="button" onClick={again}>Refresh</button>
             <button type="button" disabled={chosen.length === 0 || other === ""} onClick={() => action.act(() => move(at, other, chosen))}>
               Move {count(chosen.length)} to the {OTHER[side]}
             </button>

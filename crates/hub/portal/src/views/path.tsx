@@ -49,20 +49,20 @@ export function Path({ from, to }: { from: string; to: string }) {
   return (
     <>
       <Title text={`${name(from)} to ${name(to)}`}>
-        <span class="bar"><a class="button" href={`/api/v1/watch/evidence?${pair}`}>A page to send to others</a></span>
+        <span class="bar"><a class="button" href={`/api/v1/watch/evidence?${pair}`}>Evidence to send to others</a></span>
       </Title>
       <Trouble problem={why.problem} />
       {value && (
         <>
-          <p>{value.rtt_s === undefined ? "The time there and back is not known." : `There and back takes ${duration(value.rtt_s)}.`}</p>
-          <AlarmTable alarms={value.alarms} caption="What is wrong with it" again={why.again} />
-          <Table caption="Expected and measured" head={["Direction", "State", "Expected rate", "Bound by", "Last rate", "Loss in 24 h", "MTU", "Hops"]}>
+          <p>{value.rtt_s === undefined ? "The round-trip time is not known." : `The round-trip time is ${duration(value.rtt_s)}.`}</p>
+          <AlarmTable alarms={value.alarms} caption="Alarms of this path" again={why.again} />
+          <Table caption="Expected and measured" head={["Direction", "State", "Expected rate", "Limited by", "Last rate", "Loss in 24 h", "MTU", "Hops"]}>
             <Direction word="forward" of={value.forward} />
             <Direction word="reverse" of={value.reverse} />
           </Table>
         </>
       )}
-      <nav aria-label="How long" class="bar">
+      <nav aria-label="Time range" class="bar">
         {SPANS.map(([word]) => <a key={word} href={`${here}?span=${word}`} aria-current={word === span[0] ? "page" : undefined}>{word}</a>)}
       </nav>
       <Latency pair={pair} span={span[1]} />
@@ -108,15 +108,15 @@ function Latency({ pair, span }: { pair: string; span: string }) {
     const seconds = (word: string) => of(word).map((us) => (us === null ? null : us / 1e6));
     return {
       loss: [{ label: "lost forward", values: lost("lost_forward") }, { label: "lost reverse", values: lost("lost_reverse") }],
-      delay: [{ label: "median", values: seconds("rtt_median_us") }, { label: "95 %", values: seconds("rtt_p95_us") }, { label: "least", values: seconds("rtt_min_us") }],
+      delay: [{ label: "median", values: seconds("rtt_median_us") }, { label: "95 %", values: seconds("rtt_p95_us") }, { label: "minimum", values: seconds("rtt_min_us") }],
     };
   }, [value]);
-  if (problem?.status === 404) return <p>Its delay and loss are not measured.</p>;
+  if (problem?.status === 404) return <p>The delay and loss of this path are not measured.</p>;
   if (!value) return <Trouble problem={problem} />;
   return (
     <>
-      <Chart caption="Packets lost, of all" times={times} series={series.loss} shown={percentOf} />
-      <Chart caption="Time there and back" times={times} series={series.delay} shown={(s) => `${(s * 1000).toFixed(1)} ms`} />
+      <Chart caption="Packet loss, forward and reverse" times={times} series={series.loss} shown={percentOf} />
+      <Chart caption="Round-trip time" times={times} series={series.delay} shown={(s) => `${(s * 1000).toFixed(1)} ms`} />
       <p><a href={path} download="latency.json">Latency as JSON</a></p>
     </>
   );
@@ -126,7 +126,7 @@ function Throughput({ pair, span }: { pair: string; span: string }) {
   const forward = useHistory(pair, "throughput", span);
   const { times, of, path, value } = forward;
   const series = useMemo(() => [{ label: "rate", values: of("rate_bit_s") }, { label: "expected", values: of("expected_bit_s") }], [value]);
-  if (forward.problem?.status === 404) return <p>Its throughput is not measured.</p>;
+  if (forward.problem?.status === 404) return <p>The throughput of this path is not measured.</p>;
   if (!value) return <Trouble problem={forward.problem} />;
   return (
     <>

@@ -16,18 +16,18 @@ export function Promises() {
   const days = new Map<string, PromisedQueue[]>();
   const sorted = [...(value?.queues ?? [])].sort((one, other) => (one.deadline ?? "").localeCompare(other.deadline ?? ""));
   for (const one of sorted) {
-    const day = one.deadline ? new Date(one.deadline).toLocaleDateString("en-GB", { dateStyle: "full" }) : "without a day";
+    const day = one.deadline ? new Date(one.deadline).toLocaleDateString("en-GB", { dateStyle: "full" }) : "no deadline";
     days.set(day, [...(days.get(day) ?? []), one]);
   }
   return (
     <>
       <Title text="Reservations" />
       <Trouble problem={problem} />
-      {value?.queues.length === 0 && <p>Nothing is promised. A transfer with a deadline reserves the rate that it needs on the links, or is refused with a deadline that could be promised.</p>}
+      {value?.queues.length === 0 && <p>Nothing is promised. A transfer with a deadline reserves the rate that it needs on the links. If they do not have that rate, the hub refuses the transfer and names a deadline that it can promise.</p>}
       {[...days].map(([day, all]) => (
         <section key={day} aria-label={day}>
           <h2>{day}</h2>
-          <Table caption={`Promised by ${day}`} head={["By", "From", "To", "Owner", "Still to move", "Reserved rate", "Status"]}>
+          <Table caption={`Promised by ${day}`} head={["Deadline", "From", "To", "Owner", "Still to move", "Reserved rate", "Status"]}>
             {all.map((one) => (
               <tr key={one.number}>
                 <td>{time(one.deadline)}</td>

@@ -12,7 +12,7 @@ export function Queue() {
       <Title text="Queue and shares" />
       <Trouble problem={shares.problem ?? queues.problem} />
       {shares.value && (
-        <Table caption="Links, endpoints and communities" head={["What", "Usable", "Allocated", "Used now", "Part in use"]}>
+        <Table caption="Links, endpoints and communities" head={["Resource", "Usable", "Allocated", "Used now", "Part in use"]}>
           {shares.value.resources.map((share) => (
             <tr key={share.name}>
               <th scope="row">{name(share.name)}</th>
@@ -20,7 +20,7 @@ export function Queue() {
               <td>{rate(share.allocated_bit_s)}</td>
               <td>{rate(share.used_bit_s)}</td>
               <td>
-                <meter min={0} max={100} value={percent(share.used_bit_s, share.usable_bit_s)} aria-label={`${name(share.name)}: part that is used`} />{" "}
+                <meter min={0} max={100} value={percent(share.used_bit_s, share.usable_bit_s)} aria-label={`${name(share.name)}: part in use`} />{" "}
                 {percent(share.used_bit_s, share.usable_bit_s)} %
               </td>
             </tr>
@@ -28,7 +28,7 @@ export function Queue() {
         </Table>
       )}
       {queues.value && (
-        <Table caption="Queues" head={["From", "To", "Owner", "For", "Wait", "Move", "May use", "Uses", "Limited by"]}>
+        <Table caption="Queues" head={["From", "To", "Owner", "Community / activity", "Waiting files", "Moving files", "Allocated", "Used now", "Limited by"]}>
           {queues.value.queues.map((queue) => (
             <tr key={queue.number}>
               <th scope="row">{name(queue.source)}</th>

@@ -26,7 +26,7 @@ export function Repeats() {
     <>
       <Title text="Repeated transfers"><span class="bar"><a class="button" href="/transfers/new">New transfer</a></span></Title>
       <Trouble problem={action.problem ?? problem} />
-      {value?.repeats.length === 0 && <p>Nothing is repeated. A new transfer can be repeated every night.</p>}
+      {value?.repeats.length === 0 && <p>Nothing is repeated. To repeat a transfer every night, make a new transfer and enter a time.</p>}
       {value && value.repeats.length > 0 && (
         <Table caption="Repeated" head={["From", "To", "Files", "Owner", "When (UTC)", "Next", "Last run", "End"]}>
           {value.repeats.map((one) => (
@@ -37,8 +37,8 @@ export function Repeats() {
               <td>{name(one.owner)}</td>
               <td>every {one.every} at {one.at}</td>
               <td>{time(one.next)}</td>
-              <td>{one.error ? `✗ ${name(one.error)}` : one.last_job ? <a href={`/transfers/${one.last_job}`}>its transfer</a> : "none yet"}</td>
-              <td><button type="button" aria-label={`End it: the repetition of ${name(one.source)}`} onClick={() => end(one.id)}>End it</button></td>
+              <td>{one.error ? `✗ ${name(one.error)}` : one.last_job ? <a href={`/transfers/${one.last_job}`}>transfer</a> : "none yet"}</td>
+              <td><button type="button" aria-label={`End the repeat of ${name(one.source)}`} onClick={() => end(one.id)}>End</button></td>
             </tr>
           ))}
         </Table>

@@ -38,21 +38,21 @@ export function ShareForm({ at, onClose }: { at: string; onClose: () => void }) 
       {!link && (
         <form class="bar" onSubmit={make}>
           <label>
-            Whoever has the link{" "}
+            A person with the link{" "}
             <select value={kind} onChange={(event) => setKind(event.currentTarget.value)}>
-              <option value="read">reads it</option>
-              {at.endsWith("/") && <option value="drop">puts new files there, and sees nothing</option>}
+              <option value="read">can read it</option>
+              {at.endsWith("/") && <option value="drop">can add new files, and sees nothing</option>}
             </select>
           </label>
           <label>for <input type="number" min="1" max="366" value={days} onInput={(event) => setDays(event.currentTarget.value)} /> days</label>
-          <label>Password, if wished <input type="password" autocomplete="new-password" minLength={8} value={password} onInput={(event) => setPassword(event.currentTarget.value)} /></label>
+          <label>Password (optional) <input type="password" autocomplete="new-password" minLength={8} value={password} onInput={(event) => setPassword(event.currentTarget.value)} /></label>
           <button type="submit">Make the link</button>
         </form>
       )}
       <Trouble problem={problem} />
       {link && address && (
         <>
-          <p>Copy the link now: it is not shown again. It ends {time(link.expires)}; under Shared you can end it before.</p>
+          <p>Copy the link now: it is not shown again. It expires on {time(link.expires)}. You can end it earlier on the page Shared.</p>
           <div class="bar">
             <label>Link <input readOnly value={address} size={60} onFocus={(event) => event.currentTarget.select()} /></label>
             <button type="button" onClick={() => navigator.clipboard?.writeText(address)}>Copy</button>

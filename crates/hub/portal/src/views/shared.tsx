@@ -84,11 +84,11 @@ function Drop({ base, ticket }: { base: string; ticket: { ticket?: string } }) {
   const report = (file: string, text: string) => setLines((before) => new Map(before).set(file, text));
   const send = async (files: File[]) => {
     for (const file of files) {
-      report(file.name, "begins");
+      report(file.name, "starting");
       try {
         const link = linkOf(() => post<{ url: string }>(`${base}/uploads`, { path: encodeURIComponent(file.name), ...ticket }));
         await put(link, `${base} ${file.name}`, file, (sent) => report(file.name, `${percent(sent, file.size)} %`));
-        report(file.name, "✓ is there");
+        report(file.name, "✓ uploaded");
       } catch (why) {
         report(file.name, `✗ ${(why as Problem).message}`);
       }
@@ -100,7 +100,7 @@ function Drop({ base, ticket }: { base: string; ticket: { ticket?: string } }) {
   };
   return (
     <section aria-label="Put files here" class="holding" onDragOver={(event) => event.preventDefault()} onDrop={onDrop}>
-      <p>Files that you put here reach whoever shared the link. You do not see what is there, and replace nothing.</p>
+      <p>Files that you put here go to the person who shared the link. You cannot see or replace files that are already here.</p>
       <button type="button" onClick={() => input.current?.click()}>Choose files</button>
       <input ref={input} type="file" multiple hidden aria-label="Files to put here" onChange={(event) => void send([...(event.currentTarget.files ?? [])])} />
       <ul aria-live="polite">{[...lines].map(([file, text]) => <li key={file}>{name(file)}: {text}</li>)}</ul>

@@ -14,19 +14,19 @@ export function Shares() {
     <>
       <Title text="Shared" />
       <Trouble problem={action.problem ?? problem} />
-      {value?.links.length === 0 && <p>Nothing is shared: under <a href="/files">Files</a> mark a file or folder, and <em>Share it</em>.</p>}
+      {value?.links.length === 0 && <p>Nothing is shared. To share a file or folder, mark it under <a href="/files">Files</a> and press <em>Share it</em>.</p>}
       {value && value.links.length > 0 && (
-        <Table caption="Links" head={["What", "For what", "By", "Made", "Ends", "Password", "Opened", "End"]}>
+        <Table caption="Links" head={["File or folder", "Access", "Made by", "Made", "Expires", "Password", "Opened", "End"]}>
           {value.links.map((link) => (
             <tr key={link.id}>
               <th scope="row" class="url">{name(link.at)}</th>
-              <td>{link.kind === "drop" ? "to put files there" : "to read"}</td>
+              <td>{link.kind === "drop" ? "add new files" : "read"}</td>
               <td>{name(link.owner)}</td>
               <td>{time(link.created)}</td>
-              <td>{new Date(link.expires) < new Date() ? "has ended" : time(link.expires)}</td>
+              <td>{new Date(link.expires) < new Date() ? "expired" : time(link.expires)}</td>
               <td>{link.has_password ? "yes" : "no"}</td>
               <td>{count(link.opened)} times</td>
-              <td><button type="button" aria-label={`End it: the link to ${name(link.at)}`} onClick={() => end(link.id)}>End it</button></td>
+              <td><button type="button" aria-label={`End the link to ${name(link.at)}`} onClick={() => end(link.id)}>End</button></td>
             </tr>
           ))}
         </Table>

@@ -56,7 +56,7 @@ export function SignIn({ onSignedIn }: { onSignedIn: (who: WhoAmI) => void }) {
         <button type="submit" disabled={isBusy}>Sign in</button>
       </form>
       <Trouble problem={problem} />
-      <p class="hint">An operator of the collaboration makes keys with <code>longhaul hub grant</code>. The page does not keep yours: the session ends when you sign out, after 12 hours without use, or when the key is revoked.</p>
+      <p class="hint">An operator of the collaboration makes keys with <code>longhaul hub grant</code>. The page does not store your key. The session ends when you sign out, after 12 hours without use, or when the key is revoked.</p>
     </main>
   );
 }

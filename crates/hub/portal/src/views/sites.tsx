@@ -91,8 +91,8 @@ function Overview({ catalogue }: { catalogue: Catalogue }) {
   const part = (count: number) => `${count} of ${all.sites}`;
   return (
     <>
-      {catalogue.round && <p>Sites confirm their records until {catalogue.round.deadline}.</p>}
-      <Table caption="Records" head={["Site", "State", "To look at", "Written by", "When"]}>
+      {catalogue.round && <p>Each site is asked to confirm its record by {catalogue.round.deadline}.</p>}
+      <Table caption="Records" head={["Site", "State", "Findings", "Written by", "Changed"]}>
         {catalogue.sites.map((one) => (
           <tr key={one.site}>
             <th scope="row"><a href={`/sites/${encodeURIComponent(one.site)}`}>{name(one.site)}</a></th>
@@ -104,8 +104,8 @@ function Overview({ catalogue }: { catalogue: Catalogue }) {
         ))}
       </Table>
       {all.sites > 0 && (
-        <Table caption="All sites together" head={["", ""]}>
-          <tr><th scope="row">Disk space</th><td>{all.disk_least_pb} to {all.disk_most_pb} PB, in sum {all.disk_sum_pb.toFixed(1)} PB</td></tr>
+        <Table caption="All sites together" head={["Fact", "Sites"]}>
+          <tr><th scope="row">Disk space</th><td>{all.disk_least_pb} to {all.disk_most_pb} PB per site, {all.disk_sum_pb.toFixed(1)} PB in total</td></tr>
           <tr><th scope="row">Write faster than 10 Gbit/s</th><td>{part(all.writes_beyond_10g)}</td></tr>
           <tr><th scope="row">Link of 10 Gbit/s or more</th><td>{part(all.link_10g)}</td></tr>
           <tr><th scope="row">Link of 100 Gbit/s or more</th><td>{part(all.link_100g)}</td></tr>
@@ -183,9 +183,9 @@ function RoundForm({ act }: { act: (request: Promise<Catalogue>) => void }) {
   };
   return (
     <form class="bar" onSubmit={begin}>
-      <label>Confirm until <input name="deadline" type="date" required /></label>
+      <label>Deadline <input name="deadline" type="date" required /></label>
       <label>Post reminders to <input name="notify" type="url" placeholder="https://…" /></label>
-      <button type="submit">Begin a round</button>
+      <button type="submit">Begin a confirmation round</button>
     </form>
   );
 }

@@ -59,7 +59,7 @@ export function Transfer({ id }: { id: string }) {
             {value.ended === undefined && (
               <>
                 <button type="button" onClick={() => change(() => remove(base))}>Cancel</button>
-                <button type="button" onClick={() => change(() => patch(base, { paused: !value.paused }))}>{value.paused ? "Go on" : "Pause"}</button>
+                <button type="button" onClick={() => change(() => patch(base, { paused: !value.paused }))}>{value.paused ? "Resume" : "Pause"}</button>
                 <NotifyButton job={value} />
                 <label>
                   Priority{" "}
@@ -71,14 +71,14 @@ export function Transfer({ id }: { id: string }) {
               </>
             )}
             {value.ended !== undefined && value.failed + value.cancelled > 0 && (
-              <button type="button" onClick={() => act(() => retry(base))}>Try again what did not arrive</button>
+              <button type="button" onClick={() => act(() => retry(base))}>Retry the files that did not arrive</button>
             )}
           </div>
         </>
       )}
       <Trouble problem={files.problem} />
       {files.value && files.value.files.length > 0 && (
-        <Table caption="Files" head={["State", "File", "To", "Size", "Attempts", "What went wrong"]}>
+        <Table caption="Files" head={["State", "File", "To", "Size", "Attempts", "Error"]}>
           {files.value.files.map((file) => <FileRow file={file} key={file.number} />)}
         </Table>
       )}
@@ -145,13 +145,13 @@ function useSpeed(job: Job | undefined, moving: JobTransfer[]): Speed {
 /** The rate since the page was opened. */
 function Rates({ samples }: { samples: Sample[] }) {
   const { times, series } = useMemo(() => ({ times: samples.map((one) => one.atS), series: [{ label: "rate", values: samples.map((one) => one.bitS) }] }), [samples]);
-  return <Chart caption="Rate since this page is open" times={times} series={series} shown={rate} />;
+  return <Chart caption="Rate since this page was opened" times={times} series={series} shown={rate} />;
 }
 
 /** What limited a job, and what can be done about it. */
 function Verdict({ limit }: { limit: NonNullable<Job["limited_by"]> }) {
   return (
-    <section aria-label="What limited it" class="holding">
+    <section aria-label="What limited the transfer" class="holding">
       <p><strong>Limited by: {PARTS[limit.part] ?? limit.part}.</strong> {name(limit.evidence)}</p>
       {limit.remedy && <p>What to do: {name(limit.remedy)}</p>}
     </section>
@@ -161,19 +161,19 @@ function Verdict({ limit }: { limit: NonNullable<Job["limited_by"]> }) {
 const PARTS: Record<string, string> = {
   source: "the disk that is read",
   sender_cpu: "the processor of the sender",
-  network: "the network between the two",
+  network: "the network between sender and receiver",
   receiver_cpu: "the processor of the receiver",
   target: "the disk that is written",
-  cap: "the limit that was set for it",
+  cap: "the rate limit of the transfer",
   latency: "the round trips of many small files",
-  outage: "an outage on the way",
-  space: "room at the target",
+  outage: "an outage of the path",
+  space: "free space at the target",
   lock: "a lock at the target",
 };
 
 function Moving({ transfers }: { transfers: JobTransfer[] }) {
   return (
-    <Table caption="Moving now" head={["By", "Files", "Arrived", "Rate", "Since"]}>
+    <Table caption="Moving now" head={["Moved by", "Files", "Arrived", "Rate", "Since"]}>
       {transfers.map((one) => (
         <tr key={one.id}>
           <th scope="row">{name(one.carrier)}</th>
@@ -193,7 +193,7 @@ function NotifyButton({ job }: { job: Job }) {
   const wasUnended = useRef(false);
   useEffect(() => {
     if (job.ended === undefined) wasUnended.current = true;
-    else if (wasUnended.current && isAsked) new Notification(`Transfer ${job.state}`, { body: `${count(job.done)} of ${count(job.files)} files are there` });
+    else if (wasUnended.current && isAsked) new Notification(`Transfer ${job.state}`, { body: `${count(job.done)} of ${count(job.files)} files have arrived` });
   }, [job.ended]);
   if (!("Notification" in window)) return null;
   const ask = () => void Notification.requestPermission().then((answer) => setAsked(answer === "granted"));
@@ -213,14 +213,14 @@ function Summary({ job, speed }: { job: Job; speed: Speed }) {
         <dd>{bytes(arrived)}{job.bytes > 0 ? ` of ${bytes(job.bytes)} (${part} %)` : job.ended === undefined && ", the total is not known yet"}</dd>
         <dt>Files</dt>
         <dd>
-          {count(job.done)} of {count(job.files)} there and verified, {count(job.running)} on their way, {count(job.queued)} wait
+          {count(job.done)} of {count(job.files)} arrived and verified, {count(job.running)} moving, {count(job.queued)} waiting
           {job.failed > 0 && <strong>, {count(job.failed)} failed</strong>}
         </dd>
         {job.ended === undefined && (
           <>
             <dt>Rate</dt>
-            <dd>{speed.bitS === undefined ? "is being measured" : rate(speed.bitS)}</dd>
-            <dt>Expected</dt>
+            <dd>{speed.bitS === undefined ? "being measured" : rate(speed.bitS)}</dd>
+            <dt>Expected end</dt>
             <dd>{expected(job.bytes - arrived, speed)}</dd>
           </>
         )}
@@ -236,7 +236,7 @@ function Summary({ job, speed }: { job: Job; speed: Speed }) {
 /** When the rest will have arrived, with a range from the highest and the lowest rate of the last seconds. */
 function expected(leftBytes: number, { bitS, leastBitS, mostBitS }: Speed): string {
   if (!bitS) return "not known while nothing moves";
-  if (leftBytes <= 0) return "not known, because the size is not";
+  if (leftBytes <= 0) return "not known, because the total size is not known";
   const at = (rateBitS: number) => duration((leftBytes * 8) / rateBitS);
   const bound = leastBitS && mostBitS ? ` (${at(mostBitS)} to ${at(leastBitS)})` : "";
   return `in about ${at(bitS)}${bound}, at this rate`;
@@ -245,7 +245,7 @@ function expected(leftBytes: number, { bitS, leastBitS, mostBitS }: Speed): stri
 /** What a job waits for, in the words of the hub. */
 function WaitReason({ why }: { why: Why }) {
   return (
-    <section aria-label="What it waits for" class="holding">
+    <section aria-label="What the transfer waits for" class="holding">
       <p>{why.constraint.text}</p>
       {why.held_by.length > 0 && <p>Held by: {why.held_by.map(name).join(", ")}</p>}
       {why.expected_end && <p>Expected by {time(why.expected_end)}</p>}

@@ -28,7 +28,7 @@ export function Transfers({ who }: { who: WhoAmI }) {
       </Title>
       <form class="bar" onSubmit={(event) => { event.preventDefault(); if (wanted.trim()) go(`/transfers/${encodeURIComponent(wanted.trim())}`); }}>
         <label>
-          <input type="checkbox" checked={isAll} onChange={() => go(addressWith({ of: isAll ? undefined : "all", before: undefined }))} /> also of others
+          <input type="checkbox" checked={isAll} onChange={() => go(addressWith({ of: isAll ? undefined : "all", before: undefined }))} /> Show transfers of other members
         </label>
         <label>
           Open by id <input value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} size={38} />
@@ -36,9 +36,9 @@ export function Transfers({ who }: { who: WhoAmI }) {
         <button type="submit">Open</button>
       </form>
       <Trouble problem={problem} />
-      {value && value.jobs.length === 0 && <p>Nothing has been submitted yet. <a href="/transfers/new">Move something</a>, or use <code>longhaul submit</code>.</p>}
+      {value && value.jobs.length === 0 && <p>Nothing has been submitted yet. <a href="/transfers/new">Start a transfer</a>, or use <code>longhaul submit</code>.</p>}
       {value && value.jobs.length > 0 && (
-        <Table caption={isAll ? "Transfers of all" : "Your transfers"} head={["State", "Transfer", "Owner", "Submitted", "Files", "Data", "Progress"]}>
+        <Table caption={isAll ? "All transfers" : "Your transfers"} head={["State", "Transfer", "Owner", "Submitted", "Files", "Data", "Progress"]}>
           {value.jobs.map((job) => <Row job={job} key={job.id} />)}
         </Table>
       )}

@@ -50,8 +50,8 @@ export function Uploads({ at, wanted, onEnd }: { at: string; wanted: Upload[]; o
       <progress class="large" max={100} value={part} aria-label={`${part} percent of the upload`} />
       <p>
         {bytes(done)} of {bytes(all)} in {count(wanted.length)} files
-        {!isOver && done > 0 && `, ${rate(speed)}, about ${duration(((all - done) * 8) / Math.max(1, speed))} to go`}
-        {isOver && failed.length === 0 && !problem && ": all are there"}
+        {!isOver && done > 0 && `, ${rate(speed)}, about ${duration(((all - done) * 8) / Math.max(1, speed))} left`}
+        {isOver && failed.length === 0 && !problem && ": all files have arrived"}
       </p>
       <Trouble problem={problem} />
       {failed.length > 0 && <ul aria-label="Not uploaded">{failed.map((one) => <li key={one.path}><strong>{name(one.path)}</strong>: {name(one.why)}</li>)}</ul>}

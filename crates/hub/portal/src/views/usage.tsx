@@ -21,9 +21,9 @@ export function Usage() {
     <>
       <Title text="Storage and quotas" />
       <Trouble problem={problem} />
-      {value?.storage.length === 0 && <p>No endpoint has storage for the catalogue: <code>longhaul hub endpoint set NAME --storage URL</code> gives it one.</p>}
+      {value?.storage.length === 0 && <p>No endpoint has storage for the catalogue. Set it with <code>longhaul hub endpoint set NAME --storage URL</code>.</p>}
       {value && value.storage.length > 0 && (
-        <Table caption="Storage" head={["Endpoint", "Site", "Files", "Data", "Of the capacity", "Held by your rules", "Left of your quota"]}>
+        <Table caption="Storage" head={["Endpoint", "Site", "Files", "Data", "Part of the capacity", "Held by your rules", "Left of your quota"]}>
           {value.storage.map((one) => (
             <tr key={one.endpoint}>
               <th scope="row">{name(one.endpoint)}</th>
@@ -33,7 +33,7 @@ export function Usage() {
               <td>
                 {one.capacity_bytes === undefined ? "not known" : (
                   <>
-                    <meter min={0} max={100} value={percent(one.bytes, one.capacity_bytes)} aria-label={`${name(one.endpoint)}: part that is used`} /> {percent(one.bytes, one.capacity_bytes)} % of {bytes(one.capacity_bytes)}
+                    <meter min={0} max={100} value={percent(one.bytes, one.capacity_bytes)} aria-label={`${name(one.endpoint)}: part in use`} /> {percent(one.bytes, one.capacity_bytes)} % of {bytes(one.capacity_bytes)}
                   </>
                 )}
               </td>

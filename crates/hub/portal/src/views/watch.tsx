@@ -46,7 +46,7 @@ function Paths() {
   const gridPath = `/api/v1/watch/grid?test=${test}`;
   const grid = useLive(() => get<Grid>(gridPath), 10, gridPath);
   const alarms = useLive(() => get<{ alarms: Alarm[] }>("/api/v1/watch/alarms"), 5, "alarms");
-  if (grid.problem?.status === 404) return <p>This hub watches no paths: start it with <code>--watch FILE</code>.</p>;
+  if (grid.problem?.status === 404) return <p>This hub watches no paths. To watch paths, start the hub with <code>--watch FILE</code>.</p>;
   return (
     <>
       <Trouble problem={grid.problem ?? alarms.problem} />
@@ -90,11 +90,11 @@ function Alarms() {
   const alarms = useLive(() => get<{ alarms: Alarm[] }>(path), 10, path);
   return (
     <>
-      <nav aria-label="Since when" class="bar">
+      <nav aria-label="Time range" class="bar">
         {["1d", "7d", "30d", "365d"].map((word) => <a key={word} href={`/watch/alarms?since=${word}`} aria-current={word === since ? "page" : undefined}>{word}</a>)}
       </nav>
       <Trouble problem={alarms.problem} />
-      {alarms.value && <AlarmTable alarms={alarms.value.alarms} caption={`Alarms of ${since}`} again={alarms.again} />}
+      {alarms.value && <AlarmTable alarms={alarms.value.alarms} caption={`Alarms of the last ${since}`} again={alarms.again} />}
       <p><a href={path} download="alarms.json">As JSON</a></p>
     </>
   );
@@ -114,13 +114,13 @@ function Talkers() {
   const { value, problem } = useLive(() => get<TalkersAnswer>(path), 10, path);
   return (
     <>
-      <nav aria-label="Of which time" class="bar">
+      <nav aria-label="Time range" class="bar">
         {["minute", "hour", "start"].map((word) => <a key={word} href={`/watch/talkers?window=${word}`} aria-current={word === span ? "page" : undefined}>{word === "start" ? "since each node started" : `last ${word}`}</a>)}
       </nav>
       <Trouble problem={problem} />
       {value && (
         <>
-          <Table caption="Addresses that move most" head={["Address", "Rate", "Sent", "Received", "Through"]}>
+          <Table caption="Addresses with the most traffic" head={["Address", "Rate", "Sent", "Received", "Nodes"]}>
             {value.talkers.map((one) => (
               <tr key={one.address}>
                 <th scope="row">{name(one.address)}</th>
@@ -131,7 +131,7 @@ function Talkers() {
               </tr>
             ))}
           </Table>
-          <Table caption="What each node moved" head={["Node", "Seconds", "In", "Out"]}>
+          <Table caption="Traffic of each node" head={["Node", "Seconds", "In", "Out"]}>
             {value.nodes.map((one) => (
               <tr key={one.node}>
                 <th scope="row">{name(one.node)}</th>
@@ -169,9 +169,9 @@ function Interfaces() {
   return (
     <>
       <Trouble problem={problem} />
-      {value?.interfaces.length === 0 && <p>No counters are read: <code>[interface.NAME]</code> in the watch's file names those to read.</p>}
+      {value?.interfaces.length === 0 && <p>No interface counters are read. Add <code>[interface.NAME]</code> to the file of the watch.</p>}
       {value && value.interfaces.length > 0 && (
-        <Table caption="Interfaces" head={["Interface", "Capacity", "In", "Out", "Errors in 6 h", "Optical input", "Read", "Error"]}>
+        <Table caption="Interfaces" head={["Interface", "Capacity", "In", "Out", "Errors in 6 h", "Optical input", "Last read", "Error"]}>
           {value.interfaces.map((one) => (
             <tr key={one.name}>
               <th scope="row">{name(one.name)}</th>

@@ -54,14 +54,14 @@ export function WhatIf() {
   return (
     <>
       <Title text="What if" />
-      <p>The hub simulates what waits today with its own scheduler, and once more with the change. Nothing is changed.</p>
+      <p>The hub simulates the waiting files twice with its own scheduler: as things are today, and with the change. It changes nothing.</p>
       <Trouble problem={problem ?? trouble} />
       <form onSubmit={ask}>
         <fieldset>
           <legend>A link</legend>
           <p class="bar">
             <label>Link <Choice name="link" of={links} none="no link" /></label>
-            <label>Mark, % (0 cuts it) <input name="mark" type="number" min="0" max="100" defaultValue="50" /></label>
+            <label>Mark, % (0 cuts the link) <input name="mark" type="number" min="0" max="100" defaultValue="50" /></label>
           </p>
         </fieldset>
         <fieldset>
@@ -70,11 +70,11 @@ export function WhatIf() {
             <label>From <Choice name="source" of={endpoints} none="no campaign" /></label>
             <label>To <Choice name="target" of={endpoints} none="no campaign" /></label>
             <label>TB <input name="terabytes" type="number" min="0.001" step="any" defaultValue="100" /></label>
-            <label>Within days <input name="days" type="number" min="0.01" step="any" /></label>
+            <label>Deadline, days (optional) <input name="days" type="number" min="0.01" step="any" /></label>
           </p>
         </fieldset>
         <fieldset>
-          <legend>An endpoint more</legend>
+          <legend>An additional endpoint</legend>
           <p class="bar">
             <label>Name <input name="added" /></label>
             <label>Like <Choice name="like" of={endpoints} none="none" /></label>
@@ -120,12 +120,12 @@ function Comparison({ answer }: { answer: Answer }) {
   ];
   return (
     <>
-      <Table caption="Today, and with the change" head={["", "Today", "Changed"]}>
+      <Table caption="Today, and with the change" head={["Result", "Today", "Changed"]}>
         {rows.map(([text, show]) => (
           <tr key={text}><th scope="row">{text}</th><td>{show(answer.today)}</td><td>{show(answer.changed)}</td></tr>
         ))}
       </Table>
-      <Table caption="What was used, with the change" head={["Resource", "Mean", "Of"]}>
+      <Table caption="Use of resources, with the change" head={["Resource", "Mean rate", "Usable rate"]}>
         {answer.changed.resources.slice(0, 12).map((one) => (
           <tr key={one.name}>
             <th scope="row">{name(one.name)}</th>

@@ -23,7 +23,7 @@ export async function dataSets() {
   await send("POST", "/api/v1/data", { data: [{ name: "s:f0", bytes: 100_000, replicas }], into: "s:run/7" });
   await page.reload();
   await page.getByRole("link", { name: "s", exact: true }).click();
-  await page.getByLabel("Name, with * for anything").fill("run*");
+  await page.getByLabel("Name (* matches any text)").fill("run*");
   await page.getByRole("button", { name: "Find" }).click();
   await page.getByRole("link", { name: "s:run/7" }).click();
   await page.getByRole("heading", { name: "s:run/7" }).waitFor();

@@ -38,7 +38,7 @@ export async function filesChanged() {
     return route.continue();
   });
   await left.getByLabel("Files to upload").setInputFiles([LARGE, small]);
-  await left.getByText("all are there").waitFor({ timeout: 120_000 });
+  await left.getByText("all files have arrived").waitFor({ timeout: 120_000 });
   assert.equal(broken, 1, "a part was interrupted");
   await isAccessible(page, "an upload");
   await left.getByRole("button", { name: "Close" }).click();
@@ -58,8 +58,8 @@ export async function filesChanged() {
   await left.getByRole("button", { name: "Delete 1" }).click();
   await left.getByText("1 of 1 entries").waitFor();
   await isAccessible(page, "something deleted");
-  await page.getByRole("button", { name: /^Take it back: .*renamed.txt/ }).click();
-  await left.getByRole("button", { name: "Look again" }).click();
+  await page.getByRole("button", { name: /^Restore .*renamed.txt/ }).click();
+  await left.getByRole("button", { name: "Refresh" }).click();
   await left.getByRole("button", { name: "Look at renamed.txt" }).waitFor();
 
   // Headers of scientific files.

@@ -33,7 +33,7 @@ export async function firstTransfer() {
   await page.getByRole("button", { name: "Move" }).click();
   await page.locator(".trouble").waitFor();
   await from.getByLabel("URL", { exact: true }).fill(SOURCE);
-  await page.getByLabel("About how large it is, GB").fill("1000");
+  await page.getByLabel("Approximate size, GB").fill("1000");
   await page.getByRole("button", { name: "Estimate" }).click();
   await page.getByText(/About .* for 1.00 TB at/).waitFor();
   await page.getByLabel("No faster than, Mbit/s").fill("800");
@@ -43,7 +43,7 @@ export async function firstTransfer() {
   await page.getByRole("heading", { name: /^Transfer / }).waitFor();
   const address = page.url();
   await page.locator("dd .state.done").waitFor();
-  await page.getByText("there and verified").waitFor();
+  await page.getByText("arrived and verified").waitFor();
   await isAccessible(page, "a transfer");
 
   // The address determines the view: it can be reloaded, returned to, and opened in another tab.
@@ -66,7 +66,7 @@ export async function firstTransfer() {
   await page.getByRole("button", { name: "Move" }).click();
   await page.getByText("every day at 02:30").waitFor();
   await isAccessible(page, "repeats");
-  await page.getByRole("button", { name: /^End it: the repetition/ }).click();
+  await page.getByRole("button", { name: /^End the repeat of/ }).click();
   await page.getByText("Nothing is repeated").waitFor();
   await page.getByRole("link", { name: "Transfers", exact: true }).click();
   await page.locator("tbody tr").first().waitFor();

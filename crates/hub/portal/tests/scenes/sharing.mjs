@@ -16,8 +16,8 @@ async function share(page, { what, kind, password }) {
   await left.getByRole("checkbox", { name: `Mark ${what}` }).check();
   await left.getByRole("button", { name: "Share it" }).click();
   const form = left.getByRole("region", { name: "Share", exact: true });
-  if (kind) await form.getByLabel("Whoever has the link").selectOption({ label: kind });
-  if (password) await form.getByLabel("Password, if wished").fill(password);
+  if (kind) await form.getByLabel("A person with the link").selectOption({ label: kind });
+  if (password) await form.getByLabel("Password (optional)").fill(password);
   await isAccessible(page, "a link is made");
   await form.getByRole("button", { name: "Make the link" }).click();
   const link = await form.getByRole("textbox", { name: "Link", exact: true }).inputValue();
@@ -57,19 +57,19 @@ export async function sharing() {
   }
 
   // A drop box takes new files, shows nothing, and replaces nothing.
-  const box = await outsider(await share(page, { what: "inbox", kind: "puts new files there, and sees nothing" }));
+  const box = await outsider(await share(page, { what: "inbox", kind: "can add new files, and sees nothing" }));
   await isAccessible(box.page, "a drop box");
   const put = (text) => box.page.getByLabel("Files to put here").setInputFiles({ name: "result.txt", mimeType: "text/plain", buffer: Buffer.from(text) });
   await put("first");
-  await box.page.getByText("result.txt: ✓ is there").waitFor();
+  await box.page.getByText("result.txt: ✓ uploaded").waitFor();
   await put("second");
   await box.page.getByText("result.txt: ✗").waitFor();
   await box.context.close();
 
   // The owner ends the link.
   await page.goto(`${HUB}/shares`);
-  await page.getByRole("button", { name: /End it: the link to .*science/ }).click();
-  await page.getByRole("button", { name: /End it: the link to .*science/ }).waitFor({ state: "detached" });
+  await page.getByRole("button", { name: /End the link to .*science/ }).click();
+  await page.getByRole("button", { name: /End the link to .*science/ }).waitFor({ state: "detached" });
   await isAccessible(page, "links");
   await guest.page.reload();
   await guest.page.getByText("has expired or was ended").waitFor();

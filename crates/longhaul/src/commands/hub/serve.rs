@@ -139,6 +139,7 @@ pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exi
         messages: options.messages.as_deref().map(messages::read).transpose()?,
         collaboration,
         parts: Vec::new(),
+        measurements: None,
     };
     let runtime =
         hub::run::runtime().map_err(|error| Failure::local(format!("cannot start the threads of a hub: {error}")))?;
@@ -148,7 +149,11 @@ pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exi
     let (stop_channel, stopped) = stop_channel();
     let opened_watch =
         options.watch.as_deref().map(|file| watch_part::open(&runtime, file, state.path(), settings)).transpose()?;
-    let config = HubConfig { parts: opened_watch.iter().map(watch_part::api_part).collect(), ..config };
+    let config = HubConfig {
+        parts: opened_watch.iter().map(watch_part::api_part).collect(),
+        measurements: opened_watch.as_ref().map(watch_part::measurements),
+        ..config
+    };
     let watch = opened_watch.map(|opened_watch| watch_part::start(&runtime, opened_watch, stopped.receiver()));
     let ready = |hub: hub::run::Running| {
         printer.line(&format!("listening on https://{}", hub.address));

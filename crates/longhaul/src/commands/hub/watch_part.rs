@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hub::api::ApiPart;
+use hub::measurements::{MeasuredPath, Measurements};
 use model::fault::Fault;
 use tokio::runtime::Runtime;
 use tokio::sync::watch::Receiver;
 use watch::config::Config;
 use watch::run::{OpenWatch, WatchError};
-use watch::state::{Watch, WatchPlan};
+use watch::state::{MeasuredSitePath, Watch, WatchPlan};
 
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -31,6 +32,19 @@ pub fn open(runtime: &Runtime, file: &Path, state: &Path, settings: &Settings) -
 /// The part of the hub's API that the watch serves.
 pub fn api_part(opened: &OpenWatch) -> ApiPart {
     ApiPart { prefix: watch::api::PREFIX, router: watch::api::router(opened.watch()) }
+}
+
+/// What the watch measures between sites, for the hub's plans.
+pub fn measurements(opened: &OpenWatch) -> Measurements {
+    let watch = opened.watch();
+    let path = |path: MeasuredSitePath| MeasuredPath {
+        from: path.from,
+        to: path.to,
+        rtt_s: path.rtt_s,
+        loss: path.loss,
+        rate_bit_s: path.rate_bit_s,
+    };
+    Arc::new(move || watch.measured_paths().into_iter().map(path).collect())
 }
 
 /// Runs the watch until the hub stops.

@@ -218,7 +218,7 @@ fn a_node_that_answers_without_end_is_disconnected() {
         scope.spawn(|| endless_node.answer_without_end());
         failed(&pair.api, &order)
     });
-    assert!(fault == "peer" && why.contains("states more than"), "{fault} {why}");
+    assert!(fault == "peer" && why.contains("sends more than"), "{fault} {why}");
     report(&pair.api, &pair.probe(ProbeTest::Limits(LimitsProbe {})));
 }
 
@@ -263,7 +263,7 @@ fn invalid_orders_of_tests_are_refused() {
     assert_refused(400, "say which node", post(&order("")));
     assert_refused(400, "is a node", post(&order("").replace("lh://h", "https://h/x")));
     assert_refused(400, "without a path", post(&order("").replace("lh://h", "lh://h/data/x")));
-    assert_refused(400, "names no user", post(&order("").replace("lh://h", "lh://me:5ecret@h")));
+    assert_refused(400, "must not name a user", post(&order("").replace("lh://h", "lh://me:5ecret@h")));
     let credentials = format!(",\"credentials\":{{\"key\":\"{}\"}}", pair.key);
     let test = |test: &str| order(&format!("{credentials},\"test\":{test}"));
     assert_refused(400, "600 s at most", post(&test("{\"tcp\":{\"seconds\":601}}")));

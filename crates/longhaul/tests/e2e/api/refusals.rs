@@ -43,7 +43,7 @@ fn an_invalid_order_is_refused_in_one_sentence() {
     assert_refused(400, "exactly one end", post(JSON, order("").replace("lh://h/d/x", "/data/g").as_bytes()));
     assert_refused(
         400,
-        "names no user",
+        "must not name a user",
         post(JSON, order("").replace("lh://h/d/x", "https://me:5ecret@h/x").as_bytes()),
     );
     assert_refused(413, "at most", post(JSON, &vec![b' '; (1 << 20) + 1]));

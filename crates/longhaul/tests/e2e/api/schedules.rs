@@ -172,7 +172,7 @@ fn invalid_schedules_are_refused_with_a_reason() {
         Err(error) => error.to_string(),
         Ok(accepted) => panic!("{accepted:?}"),
     };
-    assert!(refused(&stream("http://far".into())).contains("stamp://HOST"));
+    assert!(refused(&stream("http://far".into())).contains("SCHEME://HOST"));
     let fast = StreamTest { rate_packets_s: 1e6, ..StreamTest::default() };
     let fast = Schedule { test: ScheduledTest::Stream(fast), ..stream("stamp://127.0.0.1".into()) };
     assert!(refused(&fast).contains("100 packets/s"));

@@ -42,8 +42,8 @@ fn fts_settings_change_the_hub_or_are_refused_with_a_reason() {
     for (more, expected) in [
         (json!({"destination": "davs://b.example"}), "no limit for one pair"),
         (json!({"source": "*"}), "no limit for all storages"),
-        (json!({"nostreams": 8}), "nostreams is not described here"),
-        (json!({"min_active": 2}), "min_active is not described here"),
+        (json!({"nostreams": 8}), "the hub has no nostreams"),
+        (json!({"min_active": 2}), "the hub has no min_active"),
         (json!({"symbolicname": "mine"}), "is called from:"),
         (json!({"max_active": 0}), "1 or more"),
     ] {
@@ -138,7 +138,7 @@ fn a_banned_user_has_no_rights_until_the_ban_ends() {
     assert_eq!(ask(&hub, &admin, "POST", "/ban/dn", Some(&ban_dn)), (200, json!([id])));
     refused(ask(&hub, &user, "GET", "/whoami", None), 403, "ann is banned: asks too often");
     assert_eq!(ask(&hub, &admin, "GET", "/ban/dn", None).1[0]["dn"], "/CN=ann");
-    refused(ask(&hub, &admin, "POST", "/ban/dn", Some(&json!({"user_dn": "/CN=root"}))), 409, "oneself");
+    refused(ask(&hub, &admin, "POST", "/ban/dn", Some(&json!({"user_dn": "/CN=root"}))), 409, "ban yourself");
     assert_eq!(ask(&hub, &admin, "DELETE", "/ban/dn?user_dn=%2FCN%3Dann", None).0, 204);
     assert_eq!(ask(&hub, &user, "GET", "/whoami", None).0, 200);
 }

@@ -158,7 +158,7 @@ fn a_node_shows_its_settings_to_holders_of_a_key() {
     let compared = client.run(words!["tune", "compare", "here", &at, "--json"]).expect(0).json();
     assert_eq!(compared["drift"].as_array().unwrap().len(), 0, "{compared}");
     assert_eq!(compared["a"]["kernel"], compared["b"]["kernel"]);
-    Client::new().run(words!["tune", "compare", "here", &at]).refused(4, &["have a key"]);
+    Client::new().run(words!["tune", "compare", "here", &at]).refused(4, &["an access key"]);
     let unaudited = Setup::new().data_export("rw").start();
     let client = Client::with_key(&unaudited.grant(&["--export", "data"]));
     client.run(words!["tune", "compare", "here", unaudited.address()]).refused(4, &["serve --audit"]);

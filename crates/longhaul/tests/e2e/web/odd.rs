@@ -143,7 +143,7 @@ fn a_compressed_answer_of_a_source_is_refused() {
             }
         });
         let outcome = pull(&node, &source.url("/f"), &[]);
-        assert!(outcome.text().contains("packed (Content-Encoding: gzip)"), "{}", outcome.text());
+        assert!(outcome.text().contains("encoded (Content-Encoding: gzip)"), "{}", outcome.text());
         assert!(node.is_empty());
     }
 }

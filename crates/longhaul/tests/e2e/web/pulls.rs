@@ -429,8 +429,8 @@ fn without_a_length_a_digest_decides_whether_a_file_is_complete() {
     let node = open();
     put(&node, "/data/f", b"old").expect(201);
     let silent = source_without_a_length("");
-    fails(&node, &silent.url("/f"), &[], "cut short");
-    fails(&node, &silent.url("/f"), &[("RequireChecksumVerification", "false")], "cut short");
+    fails(&node, &silent.url("/f"), &[], "truncated");
+    fails(&node, &silent.url("/f"), &[("RequireChecksumVerification", "false")], "truncated");
     let cut = source_without_a_length("Digest: adler32=12345678\r\n");
     fails(&node, &cut.url("/f"), &[], "checksum mismatch");
     let whole = source_without_a_length("Digest: adler32=091e01de\r\n");

@@ -3,17 +3,17 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// An audit that is to be made.
+/// A request to start an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditOrder {
-    /// Only what is below this directory of the endpoint's.
+    /// Audit only this directory, relative to the storage directory of the endpoint.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub below: String,
-    /// A listing that somebody else has made, 1,000,000 files at most; the hub lists by itself unless there is one.
+    /// A listing made by another program, at most 1,000,000 files. Without one, the hub lists the endpoint itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listing: Option<Vec<ListedFile>>,
-    /// When that listing was begun.
+    /// When the listing was begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken: Option<String>,
 }
@@ -22,65 +22,65 @@ pub struct AuditOrder {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListedFile {
-    /// Below the directory of the endpoint.
+    /// The path, relative to the storage directory of the endpoint.
     pub path: String,
-    /// Its size, if it is known.
+    /// The size in bytes, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// When its content changed last, seconds since 1970, if that is known.
+    /// When the content changed last, seconds since 1970, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_s: Option<i64>,
 }
 
-/// How far an audit is.
+/// The state of an audit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditState {
-    /// The endpoint is being listed, or waits for it.
+    /// The endpoint is being listed, or the audit waits for that.
     #[default]
     Listing,
-    /// All has been compared.
+    /// All files have been compared.
     Done,
     /// The endpoint could not be listed.
     Failed,
     /// Files that the catalogue does not know of are being deleted.
     Cleaning,
-    /// They have been.
+    /// The files that the catalogue does not know of have been deleted.
     Cleaned,
 }
 
 /// An audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Audit {
-    /// Its number.
+    /// The number of the audit.
     pub number: i64,
     /// The endpoint.
     pub endpoint: String,
-    /// Only what is below this directory.
+    /// The audit covers only this directory.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub below: String,
-    /// Who ordered it.
+    /// The account that ordered the audit.
     pub account: String,
-    /// How far it is.
+    /// The state of the audit.
     pub state: AuditState,
     /// When the listing was begun.
     pub begun: String,
-    /// When all had been compared.
+    /// When the comparison ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// Files that have been listed.
+    /// The number of files listed.
     pub listed: u64,
-    /// Copies that should be there and are not. They are asked for again, one by one, before they count as bad.
+    /// Replicas that are missing at the endpoint. The hub checks each of them again before it counts as bad.
     pub missing: u64,
-    /// Copies with another size. They are asked for again as well.
+    /// Replicas with a wrong size. The hub checks each of them again as well.
     pub wrong_size: u64,
-    /// Files that the catalogue does not know of, older than a day.
+    /// Files older than a day that the catalogue does not know of (dark files).
     pub dark: u64,
-    /// Their bytes, as far as they are known.
+    /// The bytes of the dark files whose size is known.
     pub dark_bytes: u64,
-    /// Of these, those that have been deleted.
+    /// The number of dark files that have been deleted.
     pub deleted: u64,
-    /// Why it failed.
+    /// Why the audit failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -88,26 +88,26 @@ pub struct Audit {
 /// Audits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Audits {
-    /// The newest first.
+    /// The audits, newest first.
     pub audits: Vec<Audit>,
 }
 
-/// Something that an audit has found.
+/// A finding of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditFinding {
     /// `missing`, `size` or `dark`.
     pub kind: String,
-    /// Below the directory of the endpoint.
+    /// The path, relative to the storage directory of the endpoint.
     pub path: String,
-    /// Its size there, where it is there and that is known.
+    /// The size at the endpoint in bytes, if the file exists and its size is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 
-/// A page of what an audit has found; 100,000 are kept of each audit.
+/// A page of the findings of an audit; the hub keeps 100,000 findings of each audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditFindings {
-    /// In the order in which they were found.
+    /// The findings, in the order in which they were found.
     pub findings: Vec<AuditFinding>,
     /// Where the next page begins (`?after=`), if there is more.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,11 +1,11 @@
-//! The catalogue: names of data, where their copies are, and the rules that say where they shall be.
+//! The catalogue: names of data, their replicas, and the rules that say where replicas shall be.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Metadata: words and their values.
+/// Metadata: keys and their values.
 pub type Metadata = BTreeMap<String, serde_json::Value>;
 
 /// What a name stands for.
@@ -15,22 +15,22 @@ pub enum DataKind {
     /// A file: it has a size, checksums, replicas.
     #[default]
     File,
-    /// Files that belong together.
+    /// Files that are managed together.
     Dataset,
-    /// Datasets and containers that belong together.
+    /// Datasets and containers that are managed together.
     Container,
 }
 
-/// A name that is to be in the catalogue.
+/// A name to be entered into the catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewData {
     /// `scope:name`.
     pub name: String,
-    /// What it stands for; a file unless said.
+    /// What the name stands for; default: a file.
     #[serde(default)]
     pub kind: DataKind,
-    /// The size of a file.
+    /// The size of a file, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// The Adler-32 of a file, 8 hexadecimal digits.
@@ -39,64 +39,64 @@ pub struct NewData {
     /// The MD5 of a file, 32 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub md5: Option<String>,
-    /// What is said of it; 4 KiB at most.
+    /// The metadata; at most 4 KiB.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub metadata: Metadata,
-    /// Nothing is taken out of it: it only grows.
+    /// Entries can be added to the dataset or container, but not removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub monotonic: bool,
-    /// It is removed then, with its replicas.
+    /// When the name is removed, with its replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
-    /// Of a file: endpoints where a copy of it is.
+    /// Of a file: its replicas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<NewReplica>,
 }
 
-/// A copy of a file that is there.
+/// An existing replica of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewReplica {
     /// The endpoint.
     pub endpoint: String,
-    /// Its path below the directory of the endpoint, where that is not as the endpoint names files.
+    /// The path relative to the storage directory of the endpoint, if it differs from the endpoint's naming of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
-/// Names that are to be in the catalogue; all of them, or none.
+/// Names to be entered into the catalogue: either all of them are entered or none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewDataList {
-    /// The names, 1,000 at most. A file that is there already is taken for the same if its size and its checksums are.
+    /// The names, at most 1,000. A file that exists already counts as the same file if its size and checksums are equal.
     pub data: Vec<NewData>,
-    /// A dataset or container that they become a part of.
+    /// The dataset or container to which the names are attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub into: Option<String>,
 }
 
-/// What became of names that were merged into the catalogue.
+/// The result of a merge of names into the catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DataMerged {
-    /// Names that were not there.
+    /// The number of new names.
     pub new: u64,
-    /// Names that were there and the same.
+    /// The number of names that existed already and are equal.
     pub known: u64,
-    /// Names that are there and something else: they are as they were.
+    /// Names that exist already and differ. They were not changed.
     pub conflicts: Vec<DataConflict>,
-    /// Copies that were not taken note of, because their endpoints are not described here.
+    /// Replicas that were left out because the hub does not know their endpoints.
     pub skipped_replicas: u64,
-    /// Those endpoints.
+    /// The endpoints that the hub does not know.
     pub unknown_endpoints: Vec<String>,
 }
 
-/// A name that is there already and something else.
+/// A name that exists already and differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DataConflict {
     /// The name.
     pub name: String,
-    /// What is not the same.
+    /// What differs.
     pub why: String,
 }
 
@@ -105,17 +105,17 @@ pub struct DataConflict {
 pub struct Data {
     /// `scope:name`.
     pub name: String,
-    /// What it stands for.
+    /// What the name stands for.
     pub kind: DataKind,
-    /// Whose it is.
+    /// The account that owns the name.
     pub account: String,
-    /// When it was entered.
+    /// When the name was entered.
     pub created: String,
-    /// When what it contains or what is said of it changed last.
+    /// When its contents or its metadata changed last.
     pub changed: String,
-    /// The size of a file, the sum of a dataset's files; of a container, of all that is below it.
+    /// The size in bytes: of a file, of all files of a dataset, or of all files below a container.
     pub bytes: u64,
-    /// Files of a dataset, datasets and containers of a container.
+    /// The number of files of a dataset, or of datasets and containers of a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<u64>,
     /// The Adler-32 of a file.
@@ -124,25 +124,25 @@ pub struct Data {
     /// The MD5 of a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub md5: Option<String>,
-    /// Whether more can be added to a dataset or container.
+    /// Whether entries can be added to the dataset or container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,
-    /// Nothing is taken out of it.
+    /// Entries cannot be removed from the dataset or container.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub monotonic: bool,
-    /// It is removed then.
+    /// When the name is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
-    /// What is said of it.
+    /// The metadata.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub metadata: Metadata,
-    /// The copies of a file, where they were asked for.
+    /// The replicas of a file, if the request asked for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<Replica>,
 }
 
-/// A page of names, in their order.
+/// A page of names, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DataList {
     /// The names.
@@ -152,51 +152,51 @@ pub struct DataList {
     pub next: Option<String>,
 }
 
-/// What changes of a name; what is not said stays.
+/// A change of a name. Fields that are left out do not change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataChange {
-    /// Whether more can be added. A dataset that was closed is opened again by an operator alone.
+    /// Whether entries can be added. Only an operator can open a closed dataset again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,
-    /// Words of its metadata; null takes one away.
+    /// Metadata to set; a key with the value null is removed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub metadata: Metadata,
-    /// It is removed then; an empty text for never.
+    /// When the name is removed; an empty string for never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
 }
 
-/// Names, of what a dataset or container contains.
+/// Names to attach to a dataset or container, or to detach from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DataNames {
-    /// The names, 1,000 at most.
+    /// The names, at most 1,000.
     pub names: Vec<String>,
 }
 
-/// A copy of a file.
+/// A replica of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Replica {
     /// The endpoint.
     pub endpoint: String,
     /// `available`, `wanted` (a rule asks for it), `copying`, `bad` or `deleting`.
     pub state: String,
-    /// Where it is, or will be.
+    /// The URL where the replica is, or will be.
     pub url: String,
-    /// Its path below the directory of the endpoint, where that is not as the endpoint names files.
+    /// The path relative to the storage directory of the endpoint, if it differs from the endpoint's naming of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Rules that hold it. One that none holds may be deleted.
+    /// The number of rules that hold the replica. A replica without a lock may be deleted.
     pub locks: u64,
-    /// It may be deleted from then on, unless a rule comes to hold it.
+    /// From when on the replica may be deleted, unless a rule locks it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlocked: Option<String>,
-    /// Copies that have failed.
+    /// The number of failed attempts to make the replica.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempts: u64,
-    /// Why the last one failed.
+    /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -205,24 +205,24 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A file and its copies.
+/// A file and its replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FileReplicas {
     /// `scope:name`.
     pub name: String,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Its Adler-32.
+    /// The Adler-32.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adler32: Option<String>,
-    /// Its MD5.
+    /// The MD5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub md5: Option<String>,
-    /// Its copies.
+    /// The replicas.
     pub replicas: Vec<Replica>,
 }
 
-/// A page of files, of all that is below a name.
+/// A page of the files below a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FileReplicasList {
     /// The files.
@@ -232,7 +232,7 @@ pub struct FileReplicasList {
     pub next: Option<i64>,
 }
 
-/// A copy that is not what it should be.
+/// A report of a bad replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BadReplica {
@@ -242,124 +242,124 @@ pub struct BadReplica {
     pub why: String,
 }
 
-/// What goes with a name when it is removed.
+/// What is removed together with a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DataRemoval {
     /// `scope:name`.
     pub name: String,
-    /// Files that go: those that are in nothing else.
+    /// Files that are removed: those that no other dataset contains.
     pub files: u64,
-    /// Their bytes.
+    /// The bytes of these files.
     pub bytes: u64,
-    /// Copies of them.
+    /// The number of their replicas.
     pub copies: u64,
-    /// Files that stay, because something else contains them.
+    /// Files that stay, because another dataset contains them.
     pub kept_files: u64,
-    /// Accounts whose rules of it end.
+    /// Accounts whose rules on the name end.
     pub accounts: Vec<String>,
 }
 
-/// A copy that may be deleted.
+/// A replica that may be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Removable {
     /// The file.
     pub name: String,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
-/// Copies that would be deleted first.
+/// The replicas that the hub would delete first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Removables {
-    /// Those that were used longest ago first.
+    /// The replicas, the least recently used first.
     pub copies: Vec<Removable>,
 }
 
-/// Copies at an endpoint: of so many files, so many bytes are there.
+/// The replicas of a name at one endpoint: number of files and bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DataAt {
     /// The endpoint.
     pub endpoint: String,
-    /// Files that are there.
+    /// The number of files with a replica at the endpoint.
     pub files: u64,
-    /// Their bytes.
+    /// The bytes of these files.
     pub bytes: u64,
-    /// Files that are wanted there, or on their way.
+    /// The number of files whose replicas at the endpoint are wanted or being copied.
     pub coming_files: u64,
-    /// Their bytes.
+    /// The bytes of these files.
     pub coming_bytes: u64,
-    /// All that the name has is there.
+    /// All files of the name are at the endpoint.
     pub complete: bool,
 }
 
-/// Where a name is.
+/// The endpoints that have replicas of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DataWhere {
     /// `scope:name`.
     pub name: String,
-    /// Files below it.
+    /// The number of files below the name.
     pub files: u64,
-    /// Their bytes.
+    /// The bytes of these files.
     pub bytes: u64,
-    /// The endpoints that have something of it.
+    /// The endpoints that have replicas of its files.
     pub endpoints: Vec<DataAt>,
 }
 
-/// Files of a name that somebody has fetched.
+/// A report that files of a name were read at an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DataAccess {
-    /// From which endpoint.
+    /// The endpoint.
     pub endpoint: String,
-    /// How many files.
+    /// The number of files.
     pub files: u64,
-    /// Their bytes.
+    /// The bytes of these files.
     pub bytes: u64,
 }
 
-/// What was fetched of a name, or is told of it.
+/// How often a name was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DataAccessed {
     /// `scope:name`.
     pub name: String,
-    /// The day (UTC), `2026-12-24`; none where it is the sum of several.
+    /// The day (UTC), `2026-12-24`; absent in a sum of several days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day: Option<String>,
-    /// How often.
+    /// The number of reads.
     pub count: u64,
-    /// Files.
+    /// The number of files read.
     pub files: u64,
-    /// Bytes.
+    /// The bytes read.
     pub bytes: u64,
 }
 
-/// How often names were fetched.
+/// How often names were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DataAccesses {
-    /// By day, the newest first; or by name, those that were fetched most often first.
+    /// By day, newest first; or by name, most often read first.
     pub accesses: Vec<DataAccessed>,
 }
 
-/// Something that happened to a name.
+/// An event of a name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DataEvent {
-    /// Its number, larger than those of all before it.
+    /// The number of the event; later events have larger numbers.
     pub number: i64,
-    /// When.
+    /// The time of the event.
     pub at: String,
     /// `scope:name`.
     pub name: String,
-    /// Who did it; `hub` where it happened by itself.
+    /// The account that caused the event; `hub` for events that the hub itself caused.
     pub account: String,
     /// `created`, `attached`, `detached`, `changed`, `rule`, `rule_changed`, `rule_ended`, `complete`, `ending`, `kept`, `replica_bad`,
     /// `replica_removed`, `removed`.
     pub kind: String,
-    /// The facts.
+    /// Facts of the event; they depend on `kind`.
     #[schema(value_type = Object)]
     pub facts: serde_json::Value,
 }
 
-/// What happened to a name, oldest first.
+/// The events of a name, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DataHistory {
     /// The events.
@@ -369,56 +369,56 @@ pub struct DataHistory {
     pub next: Option<i64>,
 }
 
-/// A scope, in which names are unlike one another.
+/// A scope: a namespace in which names are unique.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Scope {
     /// Its name.
     pub scope: String,
-    /// Who may enter and change names in it.
+    /// The account that may enter and change names in the scope.
     pub account: String,
-    /// When it was made.
+    /// When the scope was created.
     pub created: String,
 }
 
 /// The scopes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Scopes {
-    /// By name.
+    /// The scopes, sorted by name.
     pub scopes: Vec<Scope>,
 }
 
-/// Whose a scope is to be.
+/// A request to create a scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScopeOrder {
-    /// An account; whoever asks unless said.
+    /// The account that will own the scope; default: the account of the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
 }
 
-/// Storage of an endpoint, for the catalogue.
+/// Storage of an endpoint, as the catalogue uses it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StorageUse {
     /// The endpoint.
     pub endpoint: String,
     /// Its site.
     pub site: String,
-    /// Where its files are.
+    /// The URL of the storage directory.
     pub url: String,
-    /// How it names them: `identity` or `hash`.
+    /// How files are named below it: `identity` or `hash`.
     pub naming: String,
-    /// What is said of it.
+    /// The attributes that expressions use.
     pub attributes: BTreeMap<String, String>,
-    /// Files of the catalogue that are there, or promised to be.
+    /// The number of files of the catalogue that are stored there or will be.
     pub files: u64,
-    /// Their bytes.
+    /// The bytes of these files.
     pub bytes: u64,
-    /// What it may hold.
+    /// The capacity, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
-    /// Bytes that rules of whoever asks hold there.
+    /// Bytes at the endpoint that are held by rules of the client's account.
     pub held_bytes: u64,
-    /// What rules of whoever asks may still hold there.
+    /// Bytes that rules of the client's account may still hold at the endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_left_bytes: Option<u64>,
 }
@@ -426,17 +426,17 @@ pub struct StorageUse {
 /// Endpoints with storage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StorageUses {
-    /// By name.
+    /// The endpoints, sorted by name.
     pub storage: Vec<StorageUse>,
 }
 
-/// What the rules of an account may hold at the endpoints of an expression, all together.
+/// The most bytes that the rules of an account may hold at all endpoints of an expression together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
-    /// Which endpoints.
+    /// The expression that selects the endpoints.
     pub expression: String,
-    /// So many bytes.
+    /// The quota, bytes.
     pub bytes: u64,
 }
 
@@ -444,6 +444,6 @@ pub struct Quota {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quotas {
-    /// All of them; where none means an endpoint, nothing bounds the account there.
+    /// All quotas of the account. At an endpoint that no quota selects, the account has no quota.
     pub quotas: Vec<Quota>,
 }

@@ -1,4 +1,4 @@
-//! What a collaboration consists of: sites, endpoints, links, communities. The same words in JSON and in the hub's TOML file.
+//! The description of a collaboration: sites, endpoints, links, communities. JSON and the hub's TOML file use the same names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-/// Everything that is described. In TOML: `[site.NAME]`, `[endpoint.NAME]`, `[link.NAME]`, `[[route]]`, `[community.NAME]`.
+/// The description of a collaboration. In TOML: `[site.NAME]`, `[endpoint.NAME]`, `[link.NAME]`, `[[route]]`, `[community.NAME]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Collaboration {
@@ -19,46 +19,46 @@ pub struct Collaboration {
     /// Links by name.
     #[serde(rename = "link")]
     pub links: BTreeMap<String, Link>,
-    /// Which links lie between which sites.
+    /// The links between each pair of sites.
     #[serde(rename = "route")]
     pub routes: Vec<Route>,
     /// Communities by name.
     #[serde(rename = "community")]
     pub communities: BTreeMap<String, Community>,
-    /// Nothing new is begun anywhere.
+    /// The whole collaboration is stopped: no new transfers begin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
 }
 
-/// Why something is stopped.
+/// A stop or downtime of a part of the collaboration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stopped {
-    /// For whoever asks why nothing moves.
+    /// The reason, shown to users who ask why their files wait.
     pub reason: String,
-    /// What runs may end; otherwise it is paused.
+    /// Running transfers go on to their end; otherwise they are paused.
     pub drain: bool,
-    /// Jobs for it are refused; otherwise they wait.
+    /// New jobs that need the stopped part are refused; otherwise they wait.
     pub refuse: bool,
-    /// From then on: a downtime that is declared ahead; now unless said.
+    /// When the stop begins, for a downtime that is declared ahead; default: now.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
-    /// Until then; until somebody starts it again unless said.
+    /// When the stop ends; default: when an operator starts the part again.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub until: String,
 }
 
-/// A place that has endpoints.
+/// A site with endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Site {
-    /// What people call it.
+    /// The name shown to people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// Where it is: latitude and longitude, degrees.
+    /// Latitude and longitude, degrees.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<[f64; 2]>,
-    /// Nothing new is begun from or to it.
+    /// The site or endpoint is stopped: no new transfers begin from it or to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
 }
@@ -80,39 +80,39 @@ pub enum EndpointKind {
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Endpoint {
-    /// The site that it is at.
+    /// The site of the endpoint.
     pub site: String,
-    /// What it is.
+    /// The kind of server.
     pub kind: EndpointKind,
-    /// URLs that begin with one of these are its: `lh://HOST[:PORT]/`, `davs://HOST/PATH`, `s3://BUCKET/`.
+    /// The prefixes of the endpoint's URLs: `lh://HOST[:PORT]/`, `davs://HOST/PATH`, `s3://BUCKET/`.
     pub urls: Vec<String>,
-    /// Where its API is, for a node: `https://HOST:PORT`; made from the first of `urls` unless said.
+    /// The API of a node: `https://HOST:PORT`; default: host and port of the first of `urls`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
-    /// Where browsers reach it, if elsewhere than its URLs say: `https://HOST[:PORT]`.
+    /// The address for browsers, if it differs from the address in the URLs: `https://HOST[:PORT]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub web: Option<String>,
-    /// The fingerprint of a node; that of its key unless said.
+    /// The fingerprint of a node; default: the fingerprint in `key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// An access key, or a token, with which the hub orders there. Never told.
+    /// The access key or token with which the hub orders transfers there. The hub never returns it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(write_only)]
     pub key: Option<String>,
-    /// The name of a node through which what it cannot do by itself goes.
+    /// The name of the node that carries the transfers that the endpoint cannot carry itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
-    /// What may be asked of it.
+    /// The limits on transfers from and to the endpoint.
     pub limits: EndpointLimits,
-    /// Files come from tape: reading begins with staging.
+    /// Files are on tape: they are staged before they are read.
     pub tape: bool,
-    /// Users may rename and delete files there in the portal. Operators may in any case.
+    /// Users may rename and delete files of the endpoint in the portal. Operators always may.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub changeable: bool,
-    /// What the catalogue may store there; nothing unless said.
+    /// The storage that the catalogue may use; default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
-    /// Nothing new is begun from or to it.
+    /// The site or endpoint is stopped: no new transfers begin from it or to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
 }
@@ -128,57 +128,57 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// What may be asked of an endpoint; what is not said is not bounded, but for transfers.
+/// The limits on transfers from and to an endpoint. A field that is left out means no limit, except for the numbers of transfers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EndpointLimits {
-    /// Transfers from it at once; 20 unless said.
+    /// The most transfers from the endpoint at once; default: 20.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_transfers: Option<u32>,
-    /// Transfers to it at once; 20 unless said.
+    /// The most transfers to the endpoint at once; default: 20.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_transfers: Option<u32>,
-    /// What may be read from it, bit/s.
+    /// The highest rate of reading, bit/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_bit_s: Option<u64>,
-    /// What may be written to it, bit/s.
+    /// The highest rate of writing, bit/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_bit_s: Option<u64>,
-    /// Files opened there per second.
+    /// The most files opened there per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files_s: Option<u32>,
-    /// Bytes that the hub may have under way to it and not yet finished: what is reserved of its space.
+    /// The most bytes of unfinished transfers to the endpoint: the space that the hub reserves there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space_bytes: Option<u64>,
 }
 
-/// What the catalogue may store at an endpoint. In TOML: `[endpoint.NAME.storage]`.
+/// The storage of an endpoint that the catalogue may use. In TOML: `[endpoint.NAME.storage]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Storage {
-    /// The directory of its files: a URL that is one of the endpoint's `urls` or lies below one.
+    /// The URL of the storage directory: one of the endpoint's `urls`, or below one of them.
     pub url: String,
-    /// How files are named below it: `identity` (`scope/name`, unless said) or `hash` (Rucio's).
+    /// How files are named below `url`: `identity` (`scope/name`, the default) or `hash` (as in Rucio).
     #[serde(skip_serializing_if = "String::is_empty")]
     pub naming: String,
-    /// What rules may say of it: words and their values.
+    /// The attributes that expressions of rules use, with their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "words_and_values")]
     pub attributes: BTreeMap<String, String>,
-    /// What it may hold; not bounded unless said.
+    /// The capacity, bytes; default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
-    /// Copies that no rule holds are deleted once more than this part of the capacity is used, percent; 90 unless said.
+    /// Replicas without a lock are deleted when more than this part of the capacity is used, percent; default: 90.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high_water_percent: Option<u8>,
-    /// Until no more than this is, percent; 80 unless said.
+    /// Deletion ends when no more than this part of the capacity is used, percent; default: 80.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low_water_percent: Option<u8>,
-    /// Copies that no rule holds are deleted as soon as they may be, whatever room there is.
+    /// Replicas without a lock are deleted as soon as they may be, even if there is free space.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub greedy: bool,
 }
 
-/// Values that may be texts, numbers or true and false.
+/// Reads values that are strings, numbers or booleans.
 fn words_and_values<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -202,23 +202,23 @@ fn words_and_values<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Strin
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// What it carries in each direction, bit/s.
+    /// The capacity in each direction, bit/s.
     pub capacity_bit_s: u64,
-    /// Which part of it the collaboration may use, 0 to 1; all of it unless said.
+    /// The part of the capacity that the collaboration may use, 0 to 1; default: 1.
     #[serde(default = "whole")]
     pub mark: f64,
-    /// Each direction has the capacity for itself; otherwise both share it.
+    /// Each direction has the full capacity; otherwise both directions share it. Default: true.
     #[serde(default = "yes")]
     pub duplex: bool,
-    /// Traffic of others that is known of, bit/s.
+    /// Known traffic of others, bit/s.
     #[serde(default)]
     pub others_bit_s: u64,
-    /// Nothing new is begun over it.
+    /// The link is stopped: no new transfers begin over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
 }
 
-/// How much of a link may be used.
+/// A new mark of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkMark {
@@ -234,7 +234,7 @@ fn yes() -> bool {
     true
 }
 
-/// The links between two sites, in both directions unless one of them has a route of its own.
+/// The links between two sites. They are valid in both directions, unless the reverse direction has a route of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
@@ -242,7 +242,8 @@ pub struct Route {
     pub from: String,
     /// Another site; `*` for any.
     pub to: String,
-    /// The links that are crossed; `!NAME` is crossed against the direction in which others cross it: each direction of a duplex link has its capacity for itself.
+    /// The links that are crossed. `!NAME` is a link that is crossed in the opposite direction; this matters for duplex links, which have
+    /// the full capacity in each direction.
     pub links: Vec<String>,
 }
 
@@ -250,19 +251,19 @@ pub struct Route {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Community {
-    /// Its weight among the communities; 1 unless said.
+    /// The weight among the communities; default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// The most it may have everywhere together, bit/s.
+    /// The highest rate of the community over all links together, bit/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap_bit_s: Option<u64>,
-    /// Virtual organisations (VOMS) whose members it consists of; a user with a certificate belongs to it by one of these alone.
+    /// The virtual organisations (VOMS) of the community. A user with a certificate belongs to the community only through one of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vos: Vec<String>,
-    /// Its activities by name. Others than these have a share of 1.
+    /// Activities by name. Other activities have a share of 1.
     #[serde(rename = "activity")]
     pub activities: BTreeMap<String, Activity>,
-    /// Nothing new is begun for it.
+    /// The community is stopped: no new transfers begin for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
 }
@@ -271,21 +272,21 @@ pub struct Community {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Activity {
-    /// Its weight among the activities of the community; 1 unless said.
+    /// The weight among the activities of the community; default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
 }
 
-/// What a key to a hub allows.
+/// The role of a member, which says what requests are allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Submit, and see one's own jobs.
+    /// Submits jobs, and sees its own jobs.
     #[default]
     User,
-    /// See and change all jobs, stop and start what is described.
+    /// Also sees and changes all jobs, and stops and starts parts of the collaboration.
     Operator,
-    /// Describe the collaboration as well.
+    /// Also changes the description of the collaboration.
     Admin,
 }
 

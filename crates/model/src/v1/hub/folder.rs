@@ -1,50 +1,50 @@
-//! Folders of endpoints, as people look into them.
+//! Folders of endpoints, as the portal shows them.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What is in a folder of an endpoint.
+/// The contents of a folder of an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Folder {
-    /// Its URL, as it was asked for.
+    /// The URL of the folder, as in the request.
     pub at: String,
-    /// The endpoint that it is at.
+    /// The endpoint of the folder.
     pub endpoint: String,
-    /// What is in it: folders first, each kind by name.
+    /// The entries: folders first, then files, each sorted by name.
     pub entries: Vec<FolderEntry>,
-    /// Entries that are not told, because there are too many, or they are what unfinished transfers left.
+    /// The number of entries left out: beyond the largest number, or leftovers of unfinished transfers.
     pub left_out: u64,
 }
 
 /// A file or folder in a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FolderEntry {
-    /// Its name, as text; bytes that are no UTF-8 are replaced.
+    /// The name as text; bytes that are not UTF-8 are replaced.
     pub name: String,
-    /// Its name in a URL, percent-encoded.
+    /// The name in a URL, percent-encoded.
     pub href: String,
-    /// It is a folder.
+    /// Whether it is a folder.
     pub is_folder: bool,
-    /// The size of a file.
+    /// The size of a file, bytes.
     pub bytes: u64,
     /// When it was changed last, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<String>,
 }
 
-/// A file or folder that is meant.
+/// A reference to a file or folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileUrl {
-    /// Its URL at an endpoint.
+    /// The URL at an endpoint.
     pub at: String,
 }
 
-/// A link to a file, signed by the server that has it: whoever has the link has the file, until it expires.
+/// A signed link to a file. Anybody who has the link can read the file until the link expires.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Download {
-    /// The link.
+    /// The URL.
     pub url: String,
-    /// When it expires.
+    /// When the link expires.
     pub expires: String,
 }

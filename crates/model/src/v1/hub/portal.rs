@@ -1,160 +1,160 @@
-//! What people do with files by the portal: links that they share, what they delete, and who has changed what.
+//! Actions of people in the portal: share links, deletions, and the audit trail.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::folder::FolderEntry;
 
-/// What a link of somebody's is for.
+/// What a share link allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShareKind {
-    /// Whoever has it reads the file, or what is in the folder.
+    /// Anybody who has the link can read the file or the folder.
     #[default]
     Read,
-    /// Whoever has it puts new files into the folder, and sees and changes nothing there.
+    /// Anybody who has the link can put new files into the folder (a drop box), but cannot see or change anything there.
     Drop,
 }
 
-/// A link that is to be made.
+/// A request to create a share link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShareLinkOrder {
-    /// The URL of a file, or of a folder with a slash at its end, at an endpoint.
+    /// The URL at an endpoint: of a file, or of a folder (ends in a slash).
     pub at: String,
-    /// What for.
+    /// What the link allows.
     #[serde(default)]
     pub kind: ShareKind,
-    /// For how long, seconds; a week unless said, a year at most.
+    /// How long the link is valid, seconds; default: one week, at most one year.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasts_s: Option<u64>,
-    /// What whoever has the link must know besides.
+    /// A password that is required in addition to the link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
 }
 
-/// A link for people without an account.
+/// A share link: a URL for people without an account.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ShareLink {
-    /// Its id: with it its owner ends it.
+    /// The id, with which the owner can end the link.
     pub id: String,
-    /// The page that it opens, below the hub's address; told once, when it is made.
+    /// The path of the page below the hub's address. Returned only once, when the link is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
-    /// Who shares.
+    /// The member who shares.
     pub owner: String,
-    /// What is shared.
+    /// The URL of the shared file or folder.
     pub at: String,
-    /// What for.
+    /// What the link allows.
     pub kind: ShareKind,
-    /// It takes a password.
+    /// Whether the link requires a password.
     pub has_password: bool,
-    /// When it was made.
+    /// When the link was made.
     pub created: String,
-    /// When it ends.
+    /// When the link expires.
     pub expires: String,
-    /// How often somebody has opened it.
+    /// How often the link has been opened.
     pub opened: u64,
 }
 
-/// Links, the latest first.
+/// Share links, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ShareLinks {
     /// The links.
     pub links: Vec<ShareLink>,
 }
 
-/// What somebody shows who opens a link.
+/// The request of a person who opens a share link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedQuery {
-    /// Of a shared folder: the path below it, percent-encoded; of a drop box, the name of the new file.
+    /// For a shared folder, the path below it, percent-encoded; for a drop box, the name of the new file.
     pub path: String,
-    /// The password, where it takes one.
+    /// The password, if the link requires one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
-    /// The ticket that was given for the password: it counts for an hour.
+    /// A ticket that an earlier answer gave for the password; valid for one hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ticket: Option<String>,
 }
 
-/// What is behind a link.
+/// What a share link opens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Shared {
     /// The name of the file or folder.
     pub name: String,
-    /// What for.
+    /// What the link allows.
     pub kind: ShareKind,
-    /// Who shares it.
+    /// The member who shares it.
     pub owner: String,
-    /// When the link ends.
+    /// When the link expires.
     pub expires: String,
-    /// It takes a password, and none has been shown: nothing else is told.
+    /// The link requires a password, and the request had none. Nothing else is returned.
     pub needs_password: bool,
-    /// It is a folder.
+    /// Whether a folder is shared.
     pub is_folder: bool,
-    /// What is in the folder; of a file, the file itself; of a drop box, nothing.
+    /// The entries of the folder; for a file, the file itself; for a drop box, nothing.
     pub entries: Vec<FolderEntry>,
-    /// Stands for the password from here on.
+    /// A ticket that later requests can send instead of the password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket: Option<String>,
 }
 
-/// What somebody has deleted, and can take back.
+/// A file or folder that a member has deleted and can restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Deletion {
-    /// Its id: with it the file or folder is taken back.
+    /// The id, with which the file or folder can be restored.
     pub id: String,
-    /// Who has deleted it.
+    /// The member who deleted it.
     pub owner: String,
-    /// Where it was, and will be again.
+    /// The URL of the file or folder, before its deletion and after it is restored.
     pub at: String,
     /// When it was deleted.
     pub deleted: String,
-    /// From when on it cannot be taken back.
+    /// Until when it can be restored.
     pub expires: String,
 }
 
-/// Deletions, the latest first.
+/// Deletions, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Deletions {
     /// The deletions.
     pub deletions: Vec<Deletion>,
 }
 
-/// A file or folder that is to have another name, or another folder of the same endpoint.
+/// A request to rename a file or folder, or to move it to another folder of the same endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenameOrder {
-    /// Its URL.
+    /// The present URL.
     pub from: String,
-    /// Its URL then. Nothing may be there.
+    /// The new URL. It must not exist.
     pub to: String,
 }
 
-/// A request that changed something, or was refused.
+/// An entry of the audit trail: a request that changed something, or was refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HubAction {
-    /// Its number: later ones have larger ones.
+    /// The number of the entry; later entries have larger numbers.
     pub number: i64,
-    /// When.
+    /// The time of the request.
     pub at: String,
-    /// Who.
+    /// The member who sent it.
     pub by: String,
-    /// From which address.
+    /// The address of the client.
     pub from: String,
-    /// What: the operation's id in the API's document.
+    /// The `operationId` of the request in the OpenAPI document.
     pub what: String,
-    /// Of what: the path.
+    /// The path of the request.
     pub path: String,
-    /// What was answered.
+    /// The HTTP status of the answer.
     pub status: u16,
 }
 
-/// The audit trail, the latest first.
+/// The audit trail, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HubActions {
-    /// The actions.
+    /// The entries.
     pub actions: Vec<HubAction>,
     /// Where the next page begins (`?before=`), if there is more.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,43 +1,43 @@
-//! Why files wait, and which share each community has.
+//! Why files wait, and the shares of communities.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::v1::node::Problem;
 
-/// Why a file that waits does not move.
+/// Why a file waits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
     /// The number of the file.
     pub file: i64,
-    /// Where its bytes come from.
+    /// The source of the file.
     pub source: String,
-    /// Where they go.
+    /// The target of the file.
     pub target: String,
-    /// Its state.
+    /// The state of the file.
     pub state: String,
-    /// How many files of its queue are before it.
+    /// The number of files before it in its queue.
     pub position: u64,
-    /// What holds it.
+    /// The constraint that the file waits for.
     pub constraint: Constraint,
-    /// Who has what it waits for: communities and activities with their rates, or transfers.
+    /// The users of the resource that the file waits for: communities and activities with their rates, or transfers.
     pub held_by: Vec<String>,
-    /// When it is expected to begin.
+    /// When the transfer of the file is expected to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start: Option<String>,
-    /// When it is expected to end.
+    /// When the transfer of the file is expected to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_end: Option<String>,
 }
 
-/// What holds a file, or a queue.
+/// A constraint that a file waits for, or that limits a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Constraint {
-    /// Of which kind it is.
+    /// The kind of the constraint.
     pub kind: ConstraintKind,
-    /// Its name: of the link, the endpoint, the community.
+    /// The name of the link, endpoint or community.
     pub name: String,
-    /// One sentence with the numbers.
+    /// The constraint in one sentence, with numbers.
     pub text: String,
 }
 
@@ -45,79 +45,79 @@ pub struct Constraint {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConstraintKind {
-    /// None: it moves, or begins with the next look.
+    /// No constraint: the file is being transferred, or begins when the hub next assigns transfers.
     #[default]
     None,
-    /// A link is full to its mark.
+    /// A link is used up to its mark.
     Link,
-    /// An endpoint gives or takes no more.
+    /// An endpoint has reached its rate limit.
     Endpoint,
-    /// An endpoint has as many transfers as it may have.
+    /// An endpoint has reached its limit of transfers.
     Transfers,
-    /// The space that is reserved for it at the target is taken.
+    /// The space reserved at the target endpoint is used up.
     Space,
-    /// The community has its cap.
+    /// The community has reached its rate limit.
     Community,
-    /// Somebody has limited the job.
+    /// The job has a rate limit.
     Limit,
-    /// Somebody stopped it.
+    /// A part of the collaboration that the file needs is stopped.
     Stopped,
-    /// The endpoint failed, and is left in peace for a while.
+    /// The endpoint failed; the hub tries it again after a while.
     Broken,
-    /// Its files are being brought from tape.
+    /// The file is being staged from tape.
     Staging,
-    /// An attempt failed, and the next one waits.
+    /// An attempt failed; the next attempt waits for its time.
     Retry,
-    /// No endpoint of the collaboration has such URLs.
+    /// No endpoint of the collaboration has this URL.
     NoEndpoint,
-    /// It is for another source, or another hop.
+    /// The file waits for another source to fail, or for the previous hop.
     Standby,
-    /// It waits for the files of its own queue before it.
+    /// The file waits for the files before it in its queue.
     Turn,
 }
 
-/// A queue: files of one path and one owner.
+/// A queue: files with the same pair of endpoints, community, activity, owner, priority and deadline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueueLine {
-    /// Its number.
+    /// The number of the queue.
     pub number: i64,
-    /// The endpoint that is read.
+    /// The source endpoint.
     pub source: String,
-    /// The endpoint that is written.
+    /// The target endpoint.
     pub target: String,
     /// The community.
     pub community: String,
     /// The activity.
     pub activity: String,
-    /// Who submitted.
+    /// The member who submitted the files.
     pub owner: String,
-    /// 1 to 5.
+    /// The priority, 1 to 5.
     pub priority: u8,
-    /// Files that wait.
+    /// The number of files that wait.
     pub queued: u64,
-    /// Their bytes.
+    /// The bytes of the files that wait.
     pub queued_bytes: u64,
-    /// Files that move.
+    /// The number of files that are being transferred.
     pub running: u64,
-    /// What it may use now, bit/s; none where nothing bounds it.
+    /// The rate that the queue may use now, bit/s; absent if nothing limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bit_s: Option<u64>,
-    /// What it uses, bit/s.
+    /// The rate that the queue uses now, bit/s.
     pub used_bit_s: u64,
-    /// What keeps it from more.
+    /// The constraint that limits the queue.
     pub constraint: Constraint,
-    /// By when its files are promised to be there; none where nothing is promised.
+    /// The deadline that is promised for the files; absent if none is promised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// What it does not go below now so that they are, bit/s; 0 as long as later is early enough.
+    /// The rate that the queue gets at least, so that the deadline is met, bit/s; 0 while there is time to begin later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised_bit_s: Option<u64>,
-    /// Bytes that do not fit before the deadline any more.
+    /// Bytes that can no longer arrive before the deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_bytes: Option<u64>,
 }
 
-/// The queues that have something.
+/// The queues that have files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Queues {
     /// The queues.
@@ -129,35 +129,35 @@ pub struct Queues {
 pub struct ResourceLine {
     /// `link NAME`, `endpoint NAME out`, `community NAME`, …
     pub name: String,
-    /// What may be used of it now, bit/s.
+    /// The part that may be used now, bit/s.
     pub usable_bit_s: u64,
-    /// What is given out of it, bit/s.
+    /// The part that is allocated to queues, bit/s.
     pub allocated_bit_s: u64,
-    /// What is used, bit/s.
+    /// The part that is used now, bit/s.
     pub used_bit_s: u64,
 }
 
-/// Who has what of the shared resources.
+/// The use of the shared resources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Shares {
-    /// The resources that bound somebody, or could.
+    /// The resources that limit a queue, or could.
     pub resources: Vec<ResourceLine>,
 }
 
-/// What could be promised instead of a deadline that cannot.
+/// What the hub could promise instead of a deadline that it cannot promise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Offer {
-    /// All of it, by this time.
+    /// The time by which all bytes could arrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// So many bytes by the deadline that was asked for.
+    /// The bytes that could arrive by the deadline of the order.
     pub bytes: u64,
 }
 
-/// Why a deadline is not promised, and what could be.
+/// A refusal of a deadline, with what could be promised (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NotPromised {
-    /// The problem, as of any other refusal.
+    /// The problem.
     #[serde(flatten)]
     pub problem: Problem,
     /// What could be promised instead.

@@ -8,21 +8,21 @@ use super::JobOrder;
 /// How long a job would take if it had its pairs of endpoints to itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Estimate {
-    /// Bytes, as far as they are known.
+    /// The bytes of the files whose size is known.
     pub bytes: u64,
-    /// Files and folders of which nobody has said how large they are.
+    /// The number of files and folders whose size is not known.
     pub unsized_files: u64,
-    /// The rate of the pair of endpoints that takes longest; none where nothing is known of it.
+    /// The rate of the pair of endpoints that takes longest, bit/s; absent if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bit_s: Option<u64>,
-    /// How long it would take; none where sizes or rates are not known.
+    /// The time that the job would take, seconds; absent if sizes or rates are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// What the rate is taken from.
+    /// Where the rate comes from: a capacity, the limit of the job, or the rate last seen.
     pub bound_by: String,
 }
 
-/// How often something is repeated.
+/// How often an order is repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Every {
@@ -33,42 +33,42 @@ pub enum Every {
     Week,
 }
 
-/// An order that is to be repeated.
+/// A request to repeat an order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RepeatOrder {
-    /// What is submitted each time; without an id and a deadline.
+    /// The order that is submitted each time. It has no id and no deadline.
     pub order: JobOrder,
     /// How often.
     #[serde(default)]
     pub every: Every,
-    /// At which time of the day, UTC: `02:30`.
+    /// The time of day, UTC: `02:30`.
     pub at: String,
 }
 
 /// An order that is repeated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Repeat {
-    /// Its id.
+    /// The id of the repeat.
     pub id: String,
-    /// Whose it is.
+    /// The member who owns it.
     pub owner: String,
-    /// Where its first file comes from.
+    /// The source of the first file.
     pub source: String,
-    /// Where that goes.
+    /// The target of the first file.
     pub target: String,
-    /// How many files it has.
+    /// The number of files.
     pub files: u64,
     /// How often.
     pub every: Every,
-    /// At which time of the day, UTC.
+    /// The time of day, UTC.
     pub at: String,
-    /// When it is due next.
+    /// When the order is submitted next.
     pub next: String,
-    /// The job of the last time.
+    /// The id of the last job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_job: Option<String>,
-    /// Why there was none.
+    /// Why the last submission failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -76,6 +76,6 @@ pub struct Repeat {
 /// Orders that are repeated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Repeats {
-    /// The latest first.
+    /// The repeats, newest first.
     pub repeats: Vec<Repeat>,
 }

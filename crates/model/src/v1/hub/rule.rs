@@ -1,4 +1,4 @@
-//! Rules: how many copies of a name shall be where.
+//! Rules: how many replicas of a name there shall be, and at which endpoints.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,154 +11,154 @@ use crate::v1::node::Problem;
 pub enum Grouping {
     /// All of them.
     All,
-    /// Those of a dataset: a data product is at one site whole.
+    /// The files of one dataset: each data product is complete at one endpoint.
     #[default]
     Dataset,
     /// Each file by itself.
     File,
 }
 
-/// A rule that is to be.
+/// A request to create a rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleOrder {
-    /// Chosen by whoever orders, best a UUID of version 7: the same order twice is one rule.
+    /// The id, chosen by the client: a UUID, best of version 7. The same order sent twice is one rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Of what: `scope:name`.
+    /// The name whose replicas are wanted: `scope:name`.
     pub name: String,
-    /// How many copies; 1 unless said.
+    /// The number of replicas; default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<u32>,
-    /// At which endpoints: `region=eu&tier=1`.
+    /// The expression that selects the endpoints: `region=eu&tier=1`.
     pub at: String,
     /// Which files go to the same endpoints.
     #[serde(default)]
     pub grouping: Grouping,
-    /// An attribute whose number is the part that an endpoint is to have, beside the others; equal parts unless said.
+    /// An attribute whose number is the weight of an endpoint in the distribution of files; default: equal weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<String>,
-    /// It ends then, and holds nothing any more.
+    /// When the rule ends and releases its replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
-    /// 1 to 5; 3 unless said.
+    /// The priority, 1 to 5; default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// For which activity of the community.
+    /// The activity of the community.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<String>,
-    /// For which community; the owner's unless said.
+    /// The community; default: that of the owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub community: Option<String>,
-    /// For which account; whoever asks unless said. Only operators make rules for others.
+    /// The account that will own the rule; default: the account of the client. Only operators make rules for other accounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// Copies are read from these endpoints alone.
+    /// An expression: files are copied only from these endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// By when it is to be fulfilled; asked of the queue as the deadline of its jobs.
+    /// When the rule shall be fulfilled. It becomes the deadline of the jobs of the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// For people.
+    /// A comment for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
-/// What changes of a rule; what is not said stays.
+/// A change of a rule. Fields that are left out do not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleChange {
-    /// It ends then; an empty text for never.
+    /// When the rule ends; an empty string for never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
-    /// 1 to 5.
+    /// The priority, 1 to 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// Of which activity.
+    /// The activity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activity: Option<String>,
-    /// Copies are read from these endpoints alone; an empty text for any.
+    /// An expression: files are copied only from these endpoints; an empty string for any endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Nothing new is copied for it, or it goes on.
+    /// Suspends the rule (true: no new copies begin) or continues it (false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspended: Option<bool>,
-    /// For people.
+    /// A comment for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
-/// How far a rule is.
+/// The state of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {
-    /// Copies are made.
+    /// Replicas are being made.
     #[default]
     Replicating,
-    /// All copies are there.
+    /// All replicas exist.
     Ok,
-    /// Some copies cannot be made, for a reason that is told.
+    /// Some replicas cannot be made; `error` says why.
     Stuck,
-    /// Somebody has suspended it.
+    /// The rule is suspended.
     Suspended,
 }
 
 /// A rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Rule {
-    /// Its id.
+    /// The id of the rule.
     pub id: String,
-    /// Of what: `scope:name`.
+    /// The name whose replicas are wanted: `scope:name`.
     pub name: String,
-    /// Whose it is.
+    /// The account that owns the rule.
     pub account: String,
-    /// For which community.
+    /// The community.
     pub community: String,
-    /// For which activity.
+    /// The activity.
     pub activity: String,
-    /// 1 to 5.
+    /// The priority, 1 to 5.
     pub priority: u8,
-    /// How many copies.
+    /// The number of replicas.
     pub copies: u32,
-    /// At which endpoints.
+    /// The expression that selects the endpoints.
     pub at: String,
     /// Which files go to the same endpoints.
     pub grouping: Grouping,
-    /// An attribute that says how large a part of it an endpoint is to have.
+    /// The attribute whose number is the weight of an endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<String>,
-    /// Copies are read from these endpoints alone.
+    /// An expression: files are copied only from these endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// When it was made.
+    /// When the rule was made.
     pub created: String,
-    /// It ends then.
+    /// When the rule ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
-    /// By when it is to be fulfilled.
+    /// When the rule shall be fulfilled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// When all of it was there.
+    /// When all replicas existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fulfilled: Option<String>,
-    /// For people.
+    /// A comment for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// How far it is.
+    /// The state of the rule.
     pub state: RuleState,
-    /// Files of it that have not been looked at yet.
+    /// Whether some files of the rule have not been evaluated yet.
     pub is_evaluating: bool,
-    /// Copies that are there.
+    /// The number of replicas that exist.
     pub ok: u64,
-    /// Copies that are made, or wait for it.
+    /// The number of replicas that are being made or wait to be made.
     pub replicating: u64,
-    /// Copies that could not be made.
+    /// The number of replicas that could not be made.
     pub stuck: u64,
-    /// Bytes of all copies.
+    /// The bytes of all replicas.
     pub bytes: u64,
-    /// Bytes of those that are not there.
+    /// The bytes of the replicas that do not exist yet.
     pub bytes_left: u64,
-    /// Why it cannot go on.
+    /// Why the rule is stuck.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -173,7 +173,7 @@ pub struct Rules {
     pub next: Option<i64>,
 }
 
-/// A rule's hold on a copy of a file.
+/// A lock: a rule's hold on a replica of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuleLock {
     /// The file.
@@ -182,46 +182,46 @@ pub struct RuleLock {
     pub endpoint: String,
     /// `ok`, `replicating` or `stuck`.
     pub state: String,
-    /// Its size.
+    /// The size of the file, bytes.
     pub bytes: u64,
-    /// Copies that have failed.
+    /// The number of failed attempts to make the replica.
     pub attempts: u64,
-    /// Why the last one failed.
+    /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// It is tried again then.
+    /// The earliest time of the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,
 }
 
-/// What a rule waits for.
+/// Why a rule is not fulfilled yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RuleWhy {
     /// The rule.
     pub rule: Rule,
-    /// One sentence.
+    /// The reason in one sentence.
     pub text: String,
-    /// Jobs of the queue that make copies for it: `GET /api/v1/jobs/{id}/why` says more.
+    /// The ids of the jobs that make the replicas: `GET /api/v1/jobs/{id}/why` says more.
     pub jobs: Vec<String>,
-    /// What it moves now, bit/s.
+    /// The current rate of these jobs, bit/s.
     pub rate_bit_s: u64,
-    /// When the rest would be there at this rate.
+    /// When the remaining replicas would exist at this rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// Copies that are not there, 100 at most; those that failed come first.
+    /// The locks whose replicas do not exist yet, at most 100; failed ones come first.
     pub locks: Vec<RuleLock>,
 }
 
-/// A rule that cannot be fulfilled, and what could be (RFC 9457).
+/// A refusal of a rule that cannot be fulfilled, with what could be (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NotPlaced {
     /// The problem.
     #[serde(flatten)]
     pub problem: Problem,
-    /// Copies that could be placed.
+    /// The number of replicas that could be placed.
     pub copies: u32,
-    /// Endpoints that can take it.
+    /// Endpoints that can take the data.
     pub able: Vec<String>,
-    /// Endpoints that the expression means and that have no room for it.
+    /// Endpoints that the expression selects but that have no room for the data.
     pub full: Vec<String>,
 }

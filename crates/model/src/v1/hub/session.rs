@@ -3,18 +3,18 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Who one is to the hub.
+/// The member that the request is authenticated as.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WhoAmI {
     /// The name under which jobs are submitted.
     pub owner: String,
-    /// What one may do.
+    /// The role of the member.
     pub role: String,
     /// The community; empty for all of them.
     pub community: String,
 }
 
-/// Where people sign in, beside showing an access key.
+/// The providers with which people can sign in instead of an access key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignInProviders {
     /// The providers, in the order in which the operator names them.
@@ -24,8 +24,8 @@ pub struct SignInProviders {
 /// An OpenID Connect provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignInProvider {
-    /// What it is in addresses: a browser that goes to `/api/v1/sign-in/ID` is sent there.
+    /// The id of the provider in URLs: `/api/v1/sign-in/ID` redirects a browser to the provider.
     pub id: String,
-    /// What people call it.
+    /// The name shown to people.
     pub title: String,
 }

@@ -1,92 +1,92 @@
-//! Subscriptions: rules that new data gets automatically, by its name and metadata. The data flows of an observatory are written as subscriptions.
+//! Subscriptions: rules that new data gets automatically, by its name and metadata. They describe the data flows of an observatory.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{DataKind, Grouping, Metadata};
 
-/// Which names are meant. In names and texts `*` stands for any characters; what is not said holds for all.
+/// A filter that selects names. In names and strings `*` stands for any characters. A field that is left out matches every name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataFilter {
-    /// In one of these scopes.
+    /// The name is in one of these scopes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
-    /// With one of these names, without the scope.
+    /// The name, without its scope, matches one of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// Datasets unless said; files are never meant.
+    /// Datasets or containers; default: datasets. Files are never selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<DataKind>,
-    /// Of one of these accounts.
+    /// The name belongs to one of these accounts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accounts: Vec<String>,
-    /// With these words of metadata; of a list, one of the values.
+    /// The metadata has these keys and values; a list matches any of its values.
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     #[schema(value_type = Object)]
     pub metadata: Metadata,
-    /// Not before they are closed: nothing is added any more.
+    /// Select names only when they are closed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub closed: bool,
 }
 
-/// A rule that a name gets.
+/// A template of a rule, applied to each selected name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleTemplate {
-    /// How many copies; 1 unless said.
+    /// The number of replicas; default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<u32>,
-    /// At which endpoints.
+    /// The expression that selects the endpoints.
     pub at: String,
-    /// Copies are read from these endpoints alone: a copy waits until it is there.
+    /// An expression: files are copied only from these endpoints. A copy waits until one of them has the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Which files go to the same endpoints.
     #[serde(default)]
     pub grouping: Grouping,
-    /// An attribute whose number is the part that an endpoint is to have, beside the others.
+    /// An attribute whose number is the weight of an endpoint in the distribution of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<String>,
-    /// 1 to 5; 3 unless said.
+    /// The priority, 1 to 5; default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// For which activity of the community.
+    /// The activity of the community.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<String>,
-    /// The rule ends so many seconds after it was made.
+    /// The lifetime of the rule, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime_s: Option<u64>,
-    /// It is to be fulfilled so many seconds after it was made.
+    /// The deadline of the rule, seconds after it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_s: Option<u64>,
-    /// For people.
+    /// A comment for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
-/// A subscription that is to be.
+/// A request to create or replace a subscription.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubscriptionOrder {
-    /// Which names get the rules.
+    /// Selects the names that get the rules.
     #[serde(default)]
     pub filter: DataFilter,
-    /// The rules; 20 at most.
+    /// The rules; at most 20.
     pub rules: Vec<RuleTemplate>,
-    /// For which community; the owner's unless said.
+    /// The community; default: that of the owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub community: Option<String>,
-    /// Names that are there already get them, too.
+    /// Names that exist already get the rules, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub existing: bool,
-    /// Nothing gets them for now.
+    /// The subscription is suspended: no name gets the rules.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspended: bool,
-    /// It ends then; rules that it has made stay.
+    /// When the subscription ends. Rules that it has made stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
-    /// For people.
+    /// A comment for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
@@ -94,31 +94,31 @@ pub struct SubscriptionOrder {
 /// A subscription.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Subscription {
-    /// Its name.
+    /// The name of the subscription.
     pub name: String,
-    /// Whose it is, and whose rules it makes.
+    /// The account that owns the subscription and its rules.
     pub account: String,
-    /// For which community.
+    /// The community.
     pub community: String,
-    /// Which names get the rules.
+    /// Selects the names that get the rules.
     pub filter: DataFilter,
     /// The rules.
     pub rules: Vec<RuleTemplate>,
-    /// When it was made.
+    /// When the subscription was made.
     pub created: String,
-    /// It ends then.
+    /// When the subscription ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
-    /// Nothing gets them for now.
+    /// The subscription is suspended: no name gets the rules.
     pub suspended: bool,
-    /// For people.
+    /// A comment for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// Names that have got its rules.
+    /// The number of names that have got its rules.
     pub names: u64,
-    /// Names whose rules could not be made yet; they are tried again every 10 min.
+    /// The number of names whose rules could not be made yet. The hub tries again every 10 minutes.
     pub waiting: u64,
-    /// Why the last of them could not be made.
+    /// Why the last of these rules could not be made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -126,6 +126,6 @@ pub struct Subscription {
 /// The subscriptions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Subscriptions {
-    /// By name.
+    /// The subscriptions, sorted by name.
     pub subscriptions: Vec<Subscription>,
 }

@@ -1,21 +1,21 @@
-//! Webhooks: events of names are posted to a URL, signed as Standard Webhooks says.
+//! Webhooks: the hub posts events of names to a URL, signed according to Standard Webhooks.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A webhook that is to be.
+/// A request to create or replace a webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookOrder {
-    /// Where events are posted: `https://…` or `http://…`.
+    /// The URL to which events are posted: `https://…` or `http://…`.
     pub url: String,
-    /// Kinds of events (`complete`, `replica_bad`, …); all unless said.
+    /// The kinds of events (`complete`, `replica_bad`, …); default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,
-    /// Names (`scope:name`) like one of these, in which `*` stands for any characters; all unless said.
+    /// Patterns of names (`scope:name`), in which `*` stands for any characters; default: all names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// With what it is signed: `whsec_` and 24 to 64 bytes in Base64; made unless said.
+    /// The secret for signatures: `whsec_` and 24 to 64 bytes in Base64; default: the hub makes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
@@ -23,29 +23,29 @@ pub struct WebhookOrder {
 /// A webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Webhook {
-    /// Its name.
+    /// The name of the webhook.
     pub name: String,
-    /// Where events are posted.
+    /// The URL to which events are posted.
     pub url: String,
-    /// Kinds of events; all where none is named.
+    /// The kinds of events; all if the list is empty.
     pub kinds: Vec<String>,
-    /// Names like one of these; all where none is named.
+    /// Patterns of names; all names if the list is empty.
     pub names: Vec<String>,
-    /// Who made it.
+    /// The account that made it.
     pub account: String,
-    /// When.
+    /// When it was made.
     pub created: String,
-    /// Events that were taken there.
+    /// The number of events that the server has accepted.
     pub told: u64,
-    /// Times in a row that nothing was.
+    /// The number of failed posts since the last success.
     pub failures: u64,
-    /// Why not, the last time.
+    /// Why the last post failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// It is tried again then.
+    /// The earliest time of the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,
-    /// With what it is signed; told only to whoever made it, when it is made.
+    /// The secret for signatures. Returned only once, to the account that makes the webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
@@ -53,6 +53,6 @@ pub struct Webhook {
 /// The webhooks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Webhooks {
-    /// By name.
+    /// The webhooks, sorted by name.
     pub webhooks: Vec<Webhook>,
 }

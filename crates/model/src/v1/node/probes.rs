@@ -8,24 +8,24 @@ use utoipa::ToSchema;
 use crate::id::Uuid;
 use crate::v1::probe::tcp::Directions;
 
-/// A test to be made, from the node that is asked to another one.
+/// An order for a test from the node that receives the order to another node.
 ///
-/// The client chooses the id. The same order sent twice is one test; the key does not count when two are compared.
+/// The client chooses the id. The same order sent twice is one test. The comparison ignores the key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeOrder {
-    /// Chosen by whoever orders, best a UUID of version 7.
+    /// The id, chosen by the client: a UUID, best of version 7.
     #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
     /// The other node: `lh://HOST[:PORT]`.
     pub target: String,
-    /// Which test, and how; TCP for ten seconds unless said.
+    /// The test and its settings; default: TCP for 10 seconds.
     #[serde(default)]
     pub test: ProbeTest,
-    /// The fingerprint of the other node. An access key says it as well.
+    /// The fingerprint of the other node. An access key contains it as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Who one is there.
+    /// The credentials for the other node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<ProbeKey>,
 }
@@ -43,7 +43,7 @@ impl ProbeOrder {
     }
 }
 
-/// Who one is at the other node. Kept in memory until the test has ended, and never told again.
+/// Credentials for the other node. The node never returns them. Those of a test are kept in memory until the test has ended.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProbeKey {
@@ -59,11 +59,11 @@ impl fmt::Debug for ProbeKey {
     }
 }
 
-/// Tests between two nodes, as `longhaul probe` has them.
+/// The tests between two nodes, the same as in `longhaul probe`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeTest {
-    /// What TCP gets, and what limits it.
+    /// Rate of TCP, and its limit.
     Tcp(TcpProbe),
     /// Round trips, loss and variation.
     Latency(LatencyProbe),
@@ -71,7 +71,7 @@ pub enum ProbeTest {
     Udp(UdpProbe),
     /// Hops, other paths and MTU of both directions.
     Path(PathProbe),
-    /// No test: within which bounds the other node runs tests.
+    /// No test: returns the limits of the other node on tests.
     Limits(LimitsProbe),
 }
 
@@ -100,29 +100,29 @@ impl ProbeTest {
 pub struct TcpProbe {
     /// Streams in each direction.
     pub streams: u32,
-    /// `up`, to the other node; `down`; or `both`.
+    /// `forward` (to the other node), `reverse` or `both`.
     #[schema(value_type = String)]
     pub direction: Directions,
-    /// How long is sent, without what is left out at the start; 10 unless said, or until `bytes` are sent.
+    /// The duration, seconds, without `omit_s`; default: 10, or until `bytes` are sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// How much is sent in each direction, instead of for how long.
+    /// The bytes to send in each direction, instead of a duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Seconds at the start that do not count.
+    /// Seconds at the start that are not counted.
     pub omit_s: f64,
-    /// Length of an interval.
+    /// The length of a reporting interval, seconds.
     pub interval_s: f64,
     /// Bytes of one write and one read.
     pub block_bytes: u32,
-    /// Congestion control; the host's own unless said.
+    /// The congestion control; default: the host's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// Socket buffers of both ends; 0 leaves them to the kernel.
+    /// Socket buffers of both ends, bytes; 0 leaves them to the kernel.
     pub window_bytes: u64,
-    /// Largest segment; 0 leaves it to the path.
+    /// The largest TCP segment, bytes; 0 leaves it to the path.
     pub mss_bytes: u32,
-    /// What each direction may send, over all its streams; 0 for no bound.
+    /// The highest rate of each direction, over all its streams, bit/s; 0 for no limit.
     pub pace_bit_s: u64,
     /// Differentiated services code point, 0 to 63.
     pub dscp: u8,
@@ -154,16 +154,16 @@ impl Default for TcpProbe {
 pub struct LatencyProbe {
     /// Packets per second.
     pub rate_packets_s: f64,
-    /// For how long; 10 unless said.
+    /// The duration, seconds; default: 10.
     pub seconds: f64,
-    /// So many packets, instead of for how long.
+    /// The number of packets, instead of a duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// Octets of a packet above UDP.
+    /// The UDP payload of a packet, bytes.
     pub packet_bytes: u32,
     /// Differentiated services code point, 0 to 63.
     pub dscp: u8,
-    /// How long an answer is waited for, seconds.
+    /// How long to wait for an answer, seconds.
     pub timeout_s: f64,
 }
 
@@ -173,30 +173,30 @@ impl Default for LatencyProbe {
     }
 }
 
-/// One run of datagrams: evenly at `rate_bit_s` (100 Mbit/s unless said), or `spacing_s` apart, or in bursts.
+/// One run of datagrams: evenly at `rate_bit_s` (default: 100 Mbit/s), or `spacing_s` apart, or in bursts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UdpProbe {
-    /// `up`, to the other node, or `down`.
+    /// `forward` (to the other node) or `reverse`.
     #[schema(value_type = String)]
     pub direction: Directions,
-    /// Payload of each datagram.
+    /// Payload of each datagram, bytes.
     pub bytes: u32,
-    /// Payload per second.
+    /// The rate of payload, bit/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_bit_s: Option<u64>,
-    /// From the start of one to the start of the next, seconds.
+    /// The time from the start of one datagram to the start of the next, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spacing_s: Option<f64>,
-    /// Datagrams of a burst.
+    /// The number of datagrams in a burst.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
-    /// Between two bursts, seconds.
+    /// The time between two bursts, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap_s: Option<f64>,
-    /// For how long; 10 unless said.
+    /// The duration, seconds; default: 10.
     pub seconds: f64,
-    /// So many datagrams, if that is over first.
+    /// The most datagrams: the run ends after this number, if that comes before `seconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
@@ -217,17 +217,17 @@ impl Default for UdpProbe {
     }
 }
 
-/// A test of both ways of a path.
+/// A test of both directions of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PathProbe {
-    /// Flows, each of its own source port: with more than one, other paths are looked for.
+    /// The number of flows, each with its own source port. With more than one, the test looks for parallel paths.
     pub flows: u16,
-    /// Then, probes to the far end for each flow.
+    /// With several flows: the probes that each flow sends to the far end.
     pub probes: u32,
     /// The highest TTL.
     pub ttl_max: u8,
-    /// No larger packets are tried; 0 leaves the MTU alone.
+    /// The largest packet that is tried, bytes; 0 skips the test of the MTU.
     pub mtu_bytes_max: u32,
 }
 
@@ -238,25 +238,25 @@ impl Default for PathProbe {
     }
 }
 
-/// A question for the other node's bounds; there is nothing to say.
+/// A query for the other node's limits on tests. It has no fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsProbe {}
 
-/// What a test is doing, or what became of it.
+/// The state of a test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeStage {
-    /// It waits for other tests to end: there is one at a time.
+    /// The test waits: one test runs at a time.
     #[default]
     Queued,
-    /// It runs.
+    /// The test runs.
     Running,
-    /// Its report is there.
+    /// The test has succeeded; its report is available.
     Done,
-    /// It came to nothing; `error` says why.
+    /// The test failed; `error` says why.
     Failed,
-    /// Somebody ended it.
+    /// A client cancelled the test.
     Cancelled,
 }
 
@@ -282,33 +282,33 @@ impl ProbeStage {
     }
 }
 
-/// A test, as whoever ordered it sees it. It holds no secrets: there is no field for them.
+/// A test, for the principal that ordered it. It has no field for secrets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Probe {
-    /// Its id.
+    /// The id of the test.
     #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
-    /// What it is doing, or what became of it.
+    /// The state of the test.
     pub state: ProbeStage,
     /// The other node.
     pub target: String,
-    /// Which test, and how.
+    /// The test and its settings.
     pub test: ProbeTest,
-    /// When it was ordered (RFC 3339).
+    /// When the test was ordered (RFC 3339).
     pub created: String,
-    /// When it began.
+    /// When the test began (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
-    /// When it ended.
+    /// When the test ended (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// Whose fault it is that it failed: `config`, `auth`, `path`, `peer`, …
+    /// Whose fault the failure is: `config`, `auth`, `path`, `peer`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// Why it failed.
+    /// The reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What it found: the line `result` of `longhaul probe --json`. Not in lists.
+    /// The report: the `result` line of `longhaul probe --json`. Lists do not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub report: Option<serde_json::Value>,

@@ -6,24 +6,24 @@ use utoipa::ToSchema;
 use super::{ProbeKey, ProbeTest};
 use crate::id::Uuid;
 
-/// A test that a node repeats until it is removed. It outlasts restarts of the node.
+/// A test that a node repeats until the schedule is removed. A schedule outlasts restarts of the node.
 ///
-/// The client chooses the id. The same schedule sent twice is one; the key does not count when two are compared, and the newer one is kept.
+/// The client chooses the id. The same schedule sent twice is one schedule. The comparison ignores the key; the newer key is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// Chosen by whoever orders.
+    /// The id, chosen by the client.
     #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
-    /// The other end: a node (`lh://HOST[:PORT]`), or whatever answers `stamp://HOST[:PORT]`, `twamp://HOST[:PORT]`, `ping://HOST`,
-    /// `iperf3://HOST[:PORT]`.
+    /// The other end: a node (`lh://HOST[:PORT]`), or a responder (`stamp://HOST[:PORT]`, `twamp://HOST[:PORT]`, `ping://HOST`,
+    /// `iperf3://HOST[:PORT]`).
     pub target: String,
-    /// What is done, and when.
+    /// The test, and when it runs.
     pub test: ScheduledTest,
-    /// The fingerprint of the other node. An access key says it as well.
+    /// The fingerprint of the other node. An access key contains it as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Who one is there. Kept in the node's state directory until the schedule is removed, and never told again.
+    /// The credentials for the other node. They are kept in the state directory until the schedule is removed, and never returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<ProbeKey>,
 }
@@ -40,27 +40,28 @@ impl Schedule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduledTest {
-    /// Packets without end: round trips, loss and order of each minute.
+    /// A continuous stream of packets, with a report of round trips, loss and order every `report_s` seconds.
     Stream(StreamTest),
-    /// A test again and again.
+    /// A test that runs at regular times.
     Repeat(Repeat),
 }
 
-/// A stream of packets. It needs no key: the other end answers STAMP, TWAMP or ping to whom it likes.
+/// A continuous stream of packets. It needs no key: the other end decides which addresses it answers by STAMP, TWAMP or ping.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamTest {
-    /// Packets per second, 0.1 to 100; 10 unless said. Where nothing answers for a minute, it is one a second at most.
+    /// Packets per second, 0.1 to 100; default: 10. After a minute without an answer, at most one packet a second is sent.
     pub rate_packets_s: f64,
-    /// Octets of each packet above UDP, 44 to 8,972.
+    /// The UDP payload of each packet, bytes, 44 to 8,972.
     pub packet_bytes: u32,
     /// Differentiated services code point, 0 to 63 (RFC 2474).
     pub dscp: u8,
-    /// A packet without an answer for so long is lost, 0.1 to 30.
+    /// A packet without an answer counts as lost after this time, seconds, 0.1 to 30.
     pub timeout_s: f64,
-    /// How long a measurement is, 1 to 300; they begin at multiples of it.
+    /// The length of a measurement, seconds, 1 to 300. Measurements begin at multiples of it.
     pub report_s: f64,
-    /// Source ports in use at once, 1 to 32, so that members of a bundle are told apart; one of them is renewed with each measurement.
+    /// The number of source ports in use at once, 1 to 32. Several ports tell the members of a bundle apart. Each measurement
+    /// replaces one of them.
     pub ports: u16,
 }
 
@@ -70,132 +71,132 @@ impl Default for StreamTest {
     }
 }
 
-/// A test at times.
+/// A test that runs at regular times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Repeat {
-    /// Which test, and how.
+    /// The test and its settings.
     pub test: ProbeTest,
-    /// From one run to the next, 10 s to 30 d.
+    /// The time from one run to the next, seconds: 10 s to 30 d.
     pub every_s: f64,
-    /// Runs begin this long after each multiple of `every_s` since 1970.
+    /// Runs begin this time after each multiple of `every_s` since 1970, seconds.
     #[serde(default)]
     pub offset_s: f64,
-    /// How much later a run may begin where something else is in its way; it is missed otherwise. `every_s` at most.
+    /// The longest delay of a run that another test prevents from beginning, seconds; at most `every_s`. After it the run is missed.
     #[serde(default)]
     pub slip_s: f64,
-    /// It waits, within its slip, also for transfers of either node.
+    /// A run also waits for the transfers of both nodes, for at most `slip_s`.
     #[serde(default)]
     pub waits_for_transfers: bool,
 }
 
-/// A schedule as whoever ordered it sees it.
+/// A schedule and its status, for the principal that created it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ScheduleStatus {
-    /// What was ordered, without secrets.
+    /// The schedule without secrets.
     pub schedule: Schedule,
-    /// When it was ordered (RFC 3339).
+    /// When the schedule was created (RFC 3339).
     pub created: String,
-    /// When its next run begins (RFC 3339); none of a stream.
+    /// When the next run begins (RFC 3339); absent for a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Measurements so far, since the node was started.
+    /// The number of measurements since the node was started.
     #[serde(default)]
     pub measurements: u64,
-    /// Why there is none just now.
+    /// Why there are no measurements at the moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// Schedules of whoever asks.
+/// The schedules of the principal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Schedules {
     /// In the order of their ids.
     pub schedules: Vec<ScheduleStatus>,
 }
 
-/// What a schedule found.
+/// A measurement of a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Measurement {
-    /// Its number at the node; each is larger than those before.
+    /// The number of the measurement at its node; it grows with each measurement.
     pub number: u64,
-    /// Whose.
+    /// The id of the schedule.
     #[schema(value_type = String, format = "uuid")]
     pub schedule: Uuid,
-    /// When it began, seconds since 1970.
+    /// When the measurement began, seconds since 1970.
     pub at_s: f64,
-    /// How long it lasted.
+    /// The duration, seconds.
     pub seconds: f64,
-    /// What was found.
+    /// The result.
     pub found: Found,
 }
 
-/// What was found.
+/// The result of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
-    /// A part of a stream.
+    /// Statistics of a part of a stream.
     Stream(StreamReport),
-    /// Nothing has answered for some seconds: told at once, before the measurement that it is part of.
+    /// Nothing has answered for some seconds. This is reported at once, before the measurement that covers the time.
     Silent,
-    /// Answers come again.
+    /// Answers arrive again.
     Answers,
-    /// The line `result` of `longhaul probe --json`.
+    /// The `result` line of `longhaul probe --json`.
     #[schema(value_type = Object)]
     Report(serde_json::Value),
-    /// The run did not begin: something else was in its way.
+    /// The run did not begin: another test or transfer prevented it.
     Missed {
-        /// What.
+        /// The test or transfer that prevented it.
         why: String,
     },
     /// The run failed.
     Failed {
         /// Whose fault it is: `config`, `auth`, `path`, `peer`, …
         fault: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// A part of a stream. Forward is to the other end. `lost` is the sum of the three that say where.
+/// Statistics of a part of a stream. Forward is to the other end. The packets lost are the sum of the three fields `lost_…`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct StreamReport {
-    /// Packets that left.
+    /// Packets sent.
     pub sent: u64,
-    /// Of those, answered in time.
+    /// Packets that were answered in time.
     pub received: u64,
-    /// Lost forward.
+    /// Packets lost in forward direction.
     pub lost_forward: u64,
-    /// Lost in reverse.
+    /// Packets lost in reverse direction.
     pub lost_reverse: u64,
-    /// Lost, nobody knows in which direction: no answer came since, or the other end does not count for itself.
+    /// Packets lost in an unknown direction: no later answer has arrived, or the other end does not count packets by itself.
     pub lost_unplaced: u64,
     /// Answers beyond the first to the same packet.
     pub duplicates: u64,
-    /// Packets that reached the other end behind a later one.
+    /// Packets that reached the other end after a later packet.
     pub reordered_forward: u64,
-    /// Answers that came behind a later one.
+    /// Answers that arrived after a later answer.
     pub reordered_reverse: u64,
-    /// There and back without the time that the other end held the packet, microseconds.
+    /// Round-trip times without the time that the other end held the packet, microseconds.
     pub round_trip: Option<Delays>,
-    /// By the two clocks, microseconds: off by what they differ.
+    /// One-way delays forward, microseconds. They contain the difference of the two clocks.
     pub forward: Option<Delays>,
-    /// By the two clocks, microseconds.
+    /// One-way delays in reverse, microseconds. They contain the difference of the two clocks.
     pub reverse: Option<Delays>,
-    /// The most by which the two clocks may differ, microseconds; none where one of them is not synchronised.
+    /// The largest possible difference of the two clocks, microseconds; absent if a clock is not synchronised.
     pub clock_error_us: Option<u64>,
-    /// The clock of the node was set by so much, microseconds.
+    /// By how much the node's clock was set during the measurement, microseconds.
     pub clock_step_us: Option<i64>,
-    /// Routers forward, at the most.
+    /// The largest number of routers seen forward.
     pub hops_forward: Option<u8>,
-    /// Routers in reverse, at the most.
+    /// The largest number of routers seen in reverse.
     pub hops_reverse: Option<u8>,
-    /// Source ports in use.
+    /// The number of source ports in use.
     pub ports: u16,
-    /// Packets by source port; empty where nothing was lost.
+    /// Packets and loss by source port; empty if nothing was lost.
     pub by_port: Vec<PortLoss>,
-    /// The node sent later than half an interval more than once in twenty times: delays may be its own.
+    /// The node sent more than 5 % of the packets late by more than half an interval. The delays may be those of the node itself.
     pub host_limited: bool,
 }
 
@@ -206,29 +207,29 @@ impl StreamReport {
     }
 }
 
-/// Delays in microseconds. Those by two clocks may be less than nothing.
+/// Delays in microseconds. One-way delays may be negative, because they compare two clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Delays {
-    /// The least.
+    /// The smallest delay.
     pub min_us: i64,
-    /// Half were shorter.
+    /// The median.
     pub median_us: i64,
-    /// 95 % were shorter.
+    /// The 95th percentile.
     pub p95_us: i64,
-    /// The most.
+    /// The largest delay.
     pub max_us: i64,
 }
 
 /// Loss by source port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PortLoss {
-    /// The port.
+    /// The source port.
     pub port: u16,
-    /// Packets from it that left.
+    /// Packets sent from the port.
     pub sent: u32,
-    /// Of those, without an answer in time.
+    /// Packets of the port without an answer in time.
     pub lost: u32,
-    /// Of those, known to be lost in reverse.
+    /// Packets of the port that are known to be lost in reverse.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_reverse: u32,
 }
@@ -240,11 +241,11 @@ fn is_zero(count: &u32) -> bool {
 /// Measurements in the order of their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Measurements {
-    /// Some of them.
+    /// The measurements.
     pub measurements: Vec<Measurement>,
-    /// What to ask next time (`?after=`).
+    /// Where the next request continues (`?after=`).
     pub next: u64,
-    /// Measurements behind `after` that had to make room before they were fetched.
+    /// Measurements after `after` that the node dropped for lack of room before they were fetched.
     #[serde(default)]
     pub dropped: u64,
 }

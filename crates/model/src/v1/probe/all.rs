@@ -8,7 +8,7 @@ use super::route::Routes;
 use super::udp::UdpPoint;
 use super::{Direction, Limits, tcp};
 
-/// What each test found, in the order in which they ran. A test that could not be done has no result; `left_out` says why.
+/// The results of all tests, in the order in which they ran. A test that could not run has no result; `left_out` says why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// The rate that the path should give, as the user states it; 0 where it was not stated.
@@ -25,12 +25,12 @@ pub struct Findings {
     pub bursts: PerDirection<UdpPoint>,
     /// TCP, forward and reverse.
     pub tcp: PerDirection<tcp::Report>,
-    /// TCP with a congestion control that takes loss for congestion; measured where the sender's own (BBR) does not.
+    /// TCP with a congestion control that treats loss as congestion; measured if the sender's own (BBR) does not.
     #[serde(default)]
     pub loss_based: PerDirection<tcp::Report>,
     /// Round trips while TCP runs.
     pub loaded: Option<Latency>,
-    /// What could not be done, and why.
+    /// The tests that could not run, with reasons.
     pub left_out: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub struct Findings {
 pub struct PerDirection<T> {
     /// To the other end.
     pub forward: Option<T>,
-    /// From it.
+    /// From the other end.
     pub reverse: Option<T>,
 }
 
@@ -83,17 +83,17 @@ pub enum Segment {
     FarHost,
 }
 
-/// What kind of cause.
+/// The kind of a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Packets larger than the path takes are lost without an ICMP message.
+    /// Packets larger than the MTU of the path are lost without an ICMP message.
     MtuHole,
     /// One of several parallel paths loses packets.
     LossyMember,
     /// Packets are lost at any rate and size.
     Loss,
-    /// What exceeds a rate is dropped at once.
+    /// A policer drops packets above a rate at once.
     Policer,
     /// The bottleneck's queue is too short for bursts.
     ShallowQueue,
@@ -103,9 +103,9 @@ pub enum Kind {
     Processor,
     /// Packets overtake each other.
     Reordering,
-    /// Packets come twice.
+    /// Packets arrive twice.
     Duplicates,
-    /// Others use the path.
+    /// Traffic of others uses the path.
     CrossTraffic,
     /// A link of the path, or a shaper, gives less than `link_bit_s`.
     NarrowLink,
@@ -118,27 +118,27 @@ pub enum Kind {
 /// A reason why the path gives less than it could.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
-    /// Which direction; none for both.
+    /// The direction; absent for both.
     pub direction: Option<Direction>,
-    /// Where.
+    /// Where the cause lies.
     pub segment: Segment,
-    /// How much it matters, from 0 to 1: causes are ranked by it.
+    /// The importance of the cause, from 0 to 1. Causes are ranked by it.
     pub weight: f64,
     /// The measurements that show it, with numbers.
     pub evidence: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
 /// The complete report of `probe all`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Support {
-    /// What was measured.
+    /// The measurements.
     pub findings: Findings,
-    /// What it means, the weightiest first; empty where nothing is wrong.
+    /// The causes that follow from the measurements, most important first; empty if nothing is wrong.
     pub causes: Vec<Cause>,
-    /// The near host over all tests.
+    /// The near host during all tests.
     pub near: Use,
 }

@@ -9,7 +9,7 @@ pub enum Direction {
     /// To the other end.
     #[default]
     Forward,
-    /// From it.
+    /// From the other end.
     Reverse,
 }
 

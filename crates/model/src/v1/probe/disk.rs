@@ -4,36 +4,36 @@ use serde::{Deserialize, Serialize};
 
 use super::host::Use;
 
-/// What to measure on a disk. A field that is left out has its value of [`Order::default`]; the test refuses values that make no sense
-/// and does not correct them.
+/// The order for a disk test. A field that is left out has its value of [`Order::default`]; the test refuses values that make no
+/// sense and does not correct them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Order {
-    /// Which tests; they are done in the order of [`Test`], each once.
+    /// The tests. Each runs once, in the order of [`Test`].
     pub tests: Vec<Test>,
     /// Past the page cache, through it, or both; for `write`, `read` and `sustained`.
     pub modes: Vec<IoMode>,
     /// Lengths of the files of `write` and `read`: a sweep. Multiples of 4 KiB.
     pub file_bytes: Vec<u64>,
-    /// How many at once, each with a file of its own: a sweep.
+    /// The numbers of workers, each with a file of its own: a sweep.
     pub workers: Vec<u32>,
-    /// What one call writes or reads. A multiple of 4 KiB.
+    /// The bytes that one call writes or reads. A multiple of 4 KiB.
     pub block_bytes: u64,
-    /// The longest that one point of a sweep may take; what it has done by then is its result.
+    /// The longest time of one point of a sweep, seconds. The result covers what was done by then.
     pub seconds: f64,
-    /// The same for `sustained`: long enough to see a cache end.
+    /// The longest time of `sustained`, seconds: long enough to fill a cache.
     pub sustained_seconds: f64,
-    /// The most that ever lies on the disk. `sustained` writes as much, if it has the time.
+    /// The most bytes that the test occupies on the disk at any time. `sustained` writes this much, if its time suffices.
     pub budget_bytes: u64,
-    /// How often `fsync` writes and flushes.
+    /// The number of writes and flushes of `fsync`.
     pub fsyncs: u32,
     /// Lengths of the files of `small_files`: a sweep.
     pub small_bytes: Vec<u64>,
     /// Files in each point of `small_files`, all workers together.
     pub small_files: u32,
-    /// Whether each of them gets its name by a rename, as a careful writer does it.
+    /// Whether each of these files gets its name by a rename, as a careful writer does.
     pub rename: bool,
-    /// Where the random bytes begin; without it every run writes others, so that no store that finds equal blocks has
+    /// The seed of the random bytes. Without a seed every run writes different bytes, so that a store that deduplicates blocks has not
     /// seen them before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -65,13 +65,13 @@ impl Default for Order {
 pub enum Test {
     /// One new file per worker, from its beginning to its end, and a flush.
     Write,
-    /// The same files again. Without `write` they are written first, and that is not counted.
+    /// Reads the same files. Without `write` they are written first, which is not counted.
     Read,
     /// 4 KiB at the end of a file and a flush, again and again, by one worker: what a journal pays.
     Fsync,
     /// Create, write, close, rename; then remove. Each worker in a directory of its own, nothing flushed.
     SmallFiles,
-    /// Writing without end, ten samples a second: where a cache ends. The last, as it leaves the caches full.
+    /// Writes continuously, with ten samples a second, to find where a cache is full. It runs last, because it leaves the caches full.
     Sustained,
 }
 
@@ -94,34 +94,34 @@ pub struct Report {
     pub order: Order,
     /// The file system of the directory, and its device.
     pub device: Device,
-    /// In the order in which they were measured.
+    /// The measurements, in the order in which they were made.
     pub points: Vec<Point>,
     /// One for each sweep over workers.
     pub knees: Vec<Knee>,
-    /// What was asked for and not measured.
+    /// The parts of the order that were not measured.
     pub left_out: Vec<LeftOut>,
-    /// Directories of earlier tests that were killed, with all their files: no test uses them, and they were not removed.
+    /// Directories that earlier, killed tests left with all their files. No test uses them; they were not removed.
     pub left_behind: Vec<String>,
-    /// From start to end.
+    /// The time from start to end, seconds.
     pub seconds: f64,
     /// The host during the test.
     pub host: Use,
 }
 
-/// The file system and what is below it, as far as the host tells.
+/// The file system and the devices below it, as far as the host reports them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     /// `xfs`, `ext4`, `nfs4`, …
     pub file_system: String,
     /// Where it is mounted.
     pub mounted_at: String,
-    /// With which options: of the mount and of the file system.
+    /// The options of the mount and of the file system.
     pub mount_options: String,
-    /// What is mounted there: a device, a server's export.
+    /// What is mounted there: a device or the export of a server.
     pub source: String,
-    /// Room in the file system, free or not.
+    /// The size of the file system, bytes.
     pub total_bytes: u64,
-    /// What users may still write, before the test.
+    /// The space that users may still write, before the test, bytes.
     pub free_bytes: u64,
     /// Major and minor number of the block device, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,7 +129,7 @@ pub struct Device {
     /// Its name below `/dev`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What its maker calls it.
+    /// The model name of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The devices that it consists of.
@@ -144,7 +144,7 @@ pub struct Device {
     /// `write back` or `write through`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<String>,
-    /// What the kernel reads ahead.
+    /// The read-ahead of the kernel, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead_bytes: Option<u64>,
 }
@@ -152,19 +152,19 @@ pub struct Device {
 /// One measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Of which test.
+    /// The test.
     pub test: Test,
-    /// How.
+    /// The I/O mode.
     pub mode: IoMode,
     /// Length of each file; for `sustained` of all together.
     pub file_bytes: u64,
-    /// How many at once.
+    /// The number of workers.
     pub workers: u32,
-    /// What one call wrote or read at most.
+    /// The most bytes that one call wrote or read.
     pub block_bytes: u64,
-    /// What was written or read.
+    /// The bytes that were written or read.
     pub bytes: u64,
-    /// In how many calls. A call of `fsync` is a write with its flush, one of `small_files` a whole file.
+    /// The number of calls. A call of `fsync` is a write with its flush; a call of `small_files` is a whole file.
     pub calls: u64,
     /// From the first call of the first worker to the end of the last one, its flush included.
     pub seconds: f64,
@@ -184,16 +184,16 @@ pub struct Point {
     pub latency: Latency,
     /// Processor time of the workers, flushes included; the kernel's own writers are not in it.
     pub cpu_s: f64,
-    /// How busy all processors of the host were meanwhile, from 0 to 1, whoever used them.
+    /// The use of all processors of the host in this time, by all programs, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_busy: Option<f64>,
-    /// What the device did meanwhile, where the kernel counts it.
+    /// The traffic of the device in this time, if the kernel counts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Traffic>,
     /// Why this says nothing about the disk: the bytes stayed in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<String>,
-    /// Why it is less than was asked for.
+    /// Why the measurement covers less than was ordered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<String>,
     /// The course of `sustained`.
@@ -204,13 +204,13 @@ pub struct Point {
 /// How long calls took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// On average.
+    /// The mean.
     pub mean_s: f64,
-    /// Half of them at most. Percentiles are exact to 1 %.
+    /// The median. Percentiles are exact to 1 %.
     pub p50_s: f64,
-    /// 95 % of them.
+    /// The 95th percentile.
     pub p95_s: f64,
-    /// 99 % of them.
+    /// The 99th percentile.
     pub p99_s: f64,
     /// The longest one.
     pub max_s: f64,
@@ -233,11 +233,11 @@ pub struct Traffic {
 /// drive's own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Course {
-    /// Until a cache was full; without a cliff, over all.
+    /// The rate until a cache was full; without a cliff, the rate of the whole write.
     pub burst_bit_s: u64,
-    /// From then on; without a cliff the same.
+    /// The rate after a cache was full; without a cliff, the rate of the whole write.
     pub sustained_bit_s: u64,
-    /// Where it fell.
+    /// The point at which the rate fell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff: Option<Cliff>,
     /// Why a cliff would not have been found.
@@ -252,28 +252,28 @@ pub struct Course {
 /// The point at which a cache was full.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cliff {
-    /// What had been written by then.
+    /// The bytes written up to this point.
     pub at_bytes: u64,
     /// The time since the start of the write.
     pub at_s: f64,
-    /// How sure: the statistic of the two-segment fit, of which chance alone reaches 13 in one run of a hundred.
+    /// The F statistic of the two-segment fit, a measure of certainty: chance alone reaches 13 in 1 % of the runs.
     pub f: f64,
 }
 
 /// The fewest workers that reach the best rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// Of which test.
+    /// The test.
     pub test: Test,
-    /// How.
+    /// The I/O mode.
     pub mode: IoMode,
     /// Length of the files.
     pub file_bytes: u64,
-    /// The fewest within 5 % of the best.
+    /// The smallest number of workers within 5 % of the best rate.
     pub workers: u32,
     /// Their rate.
     pub rate_bit_s: u64,
-    /// How many had the best rate.
+    /// The number of workers with the best rate.
     pub best_workers: u32,
     /// The best rate.
     pub best_rate_bit_s: u64,
@@ -281,10 +281,10 @@ pub struct Knee {
     pub is_open: bool,
 }
 
-/// Something that was asked for and not measured.
+/// A part of the order that was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// What.
+    /// The part that was not measured.
     pub what: String,
     /// Why, and what can be done.
     pub why: String,

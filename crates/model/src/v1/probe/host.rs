@@ -8,22 +8,22 @@ use std::collections::BTreeMap;
 pub struct Use {
     /// Program and version.
     pub software: String,
-    /// Release of its kernel.
+    /// The release of the kernel.
     pub kernel: String,
-    /// Processors.
+    /// The number of processors.
     pub processors: u32,
-    /// Share of them that was busy, with everything.
+    /// The share of the processors that was busy, with the work of all programs, from 0 to 1.
     pub busy: f64,
-    /// Share of them that the test itself used.
+    /// The share of the processors that the test itself used.
     pub own: f64,
-    /// Share that a hypervisor gave to others.
+    /// The share of the processors that the hypervisor gave to other machines.
     pub steal: f64,
-    /// Share of the time for which a quota of its control group held the program back; 0 where it has none.
+    /// The share of time in which the processor quota of the control group stopped the program; 0 without a quota.
     #[serde(default)]
     pub held_back: f64,
     /// Congestion control of the host.
     pub congestion: String,
-    /// Settings that matter to a test, as the kernel has them.
+    /// The kernel's settings that affect a test.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -39,6 +39,6 @@ impl Use {
 pub struct Hosts {
     /// Where the command runs.
     pub near: Use,
-    /// The other end; none where it is no node.
+    /// The other end; absent if it is not a node.
     pub far: Option<Use>,
 }

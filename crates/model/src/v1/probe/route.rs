@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 pub struct RouteOrder {
     /// The highest TTL; 1 to 64.
     pub ttl_max: u8,
-    /// The trace ends after so many hops in a row without an answer; 1 to 64.
+    /// The number of consecutive hops without an answer after which the trace ends; 1 to 64.
     pub gap: u8,
     /// Probes for each hop; 1 to 16.
     pub queries: u8,
-    /// A probe without an answer for so long is lost; up to 60.
+    /// A probe without an answer counts as lost after this time, seconds; up to 60.
     pub patience_s: f64,
-    /// Flows, each of its own source port, 1 to 64: with more than one, other paths are looked for.
+    /// The number of flows, each with its own source port, 1 to 64. With more than one, the test looks for parallel paths.
     pub flows: u16,
-    /// With several flows, probes to the far end for each of them; up to 10,000.
+    /// With several flows: the probes that each flow sends to the far end; up to 10,000.
     pub probes: u32,
-    /// The largest packet that is tried, in bytes of IP; 576 to 65,535. None: the MTU is not measured.
+    /// The largest IP packet that is tried, bytes; 576 to 65,535. None: the MTU is not measured.
     pub mtu_bytes_max: Option<u32>,
-    /// The longest time of each part; up to 3,600.
+    /// The longest time of each part, seconds; up to 3,600.
     pub lasts_s: f64,
 }
 
@@ -46,10 +46,10 @@ impl Default for RouteOrder {
 pub struct Route {
     /// Its hops.
     pub path: Path,
-    /// How large a packet may be.
+    /// The MTU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Mtu>,
-    /// Its other paths, where they were looked for.
+    /// The parallel paths, if the test looked for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
 }
@@ -57,12 +57,12 @@ pub struct Route {
 /// The routes of both directions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Routes {
-    /// From here to there.
+    /// From the near end to the far end.
     pub forward: Route,
-    /// From there to here, as the far end found it.
+    /// From the far end to the near end, as the far end found it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<Route>,
-    /// In what the two differ.
+    /// The differences of the two.
     #[serde(default)]
     pub asymmetries: Vec<Change>,
 }
@@ -72,17 +72,17 @@ pub struct Routes {
 pub struct Path {
     /// Address and port that the probes came from.
     pub source: String,
-    /// Address and port that they were for.
+    /// Address and port that the probes were sent to.
     pub target: String,
-    /// From the first router on; the last is the target, if it was reached. Those behind the last that answered are
-    /// left out.
+    /// The hops, from the first router on. The last hop is the target, if it was reached. Hops after the last one that answered are left
+    /// out.
     pub hops: Vec<Hop>,
     /// Why there are no more hops.
     pub end: End,
-    /// Hops to the target, itself included.
+    /// The number of hops to the target, the target included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<u8>,
-    /// Hops of the reverse path, as the TTL of the target's answers says. Only where the target is a node.
+    /// The number of hops of the reverse path, from the TTL of the target's answers. Only if the target is a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_reverse: Option<u8>,
     /// Answers that could not be matched to a probe, because the router quotes too little of it. Probes are then sent one at a time.
@@ -96,18 +96,18 @@ pub struct Path {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// At the target.
+    /// The target was reached.
     Reached,
-    /// A router lets nothing through; its hop says why.
+    /// A router blocks the probes; its hop says why.
     Blocked,
     /// No further hop answered.
     #[default]
     Silent,
     /// The target is farther than the highest TTL.
     TooFar,
-    /// There was no more time.
+    /// The time of the test was over.
     OutOfTime,
-    /// It was interrupted.
+    /// The test was interrupted.
     Interrupted,
 }
 
@@ -116,11 +116,12 @@ pub enum End {
 pub struct Hop {
     /// The TTL (hop limit) of its probes, from 1.
     pub ttl: u8,
-    /// The routers that answered: several where packets of one flow take several paths, none where no router did.
+    /// The routers that answered: several if packets of one flow take several paths, none if no router answered.
     pub routers: Vec<Router>,
-    /// Probes.
+    /// The number of probes sent.
     pub sent: u32,
-    /// Answered ones. Routers answer when they have time: loss here that later hops do not have is no loss of the path.
+    /// The number of probes answered. Routers answer only when they have time: loss at this hop that later hops do not show is not loss
+    /// of the path.
     pub answered: u32,
     /// Least round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,10 +138,10 @@ pub struct Router {
     pub address: String,
     /// Its answer.
     pub said: RouterReply,
-    /// ICMP type and code of that; none for a node's own answer.
+    /// ICMP type and code of the answer; absent for a node's own answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icmp: Option<[u8; 2]>,
-    /// How often.
+    /// The number of answers.
     pub answers: u32,
     /// TTL of its last answer, as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,9 +166,9 @@ pub enum RouterReply {
     ProtocolUnreachable,
     /// A filter forbids it.
     AdminProhibited,
-    /// Too large for the next link.
+    /// The packet is too large for the next link.
     TooBig,
-    /// Something else; type and code say what.
+    /// Another answer; type and code say which.
     Other,
 }
 
@@ -192,13 +193,13 @@ impl fmt::Display for RouterReply {
 pub struct Sweep {
     /// All flows, by source port.
     pub flows: Vec<SweepFlow>,
-    /// The paths that differ in their hops, from the one with most flows.
+    /// The paths that differ in their hops, those with most flows first.
     pub paths: Vec<SweepPath>,
-    /// Flows that fare worse than the others, the surest first.
+    /// Flows with more loss or delay than the others, the most certain first.
     pub suspects: Vec<Suspect>,
     /// Whether loss was judged: only where the far end is a node, because other hosts limit the rate of their answers.
     pub judged: bool,
-    /// How it ended: `reached` if all was done, `silent` where no flow was answered.
+    /// How the sweep ended: `reached` if all probes were made, `silent` if no flow was answered.
     pub end: End,
     /// Wall time.
     pub seconds: f64,
@@ -213,7 +214,7 @@ pub struct SweepFlow {
     pub path: usize,
     /// Probes to the target; without those whose answer may have been on its way when the sweep was ended.
     pub sent: u32,
-    /// Answered ones.
+    /// The number of probes answered.
     pub answered: u32,
     /// Least round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -232,14 +233,14 @@ pub struct SweepPath {
     pub hops: Vec<Vec<String>>,
     /// Probes to the target, of all its flows; without those that may have been on their way at the end.
     pub sent: u32,
-    /// Answered ones.
+    /// The number of probes answered.
     pub answered: u32,
     /// Least round trip of all its flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_s: Option<f64>,
 }
 
-/// Flows that fare worse than the others.
+/// Flows with more loss or delay than the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Suspect {
     /// The property in which they are worse.
@@ -248,19 +249,19 @@ pub struct Suspect {
     pub ports: Vec<u16>,
     /// Their probes to the target.
     pub sent: u32,
-    /// Lost ones: probes, or answers.
+    /// The number of probes lost: the probe itself or its answer.
     pub lost: u32,
-    /// Of these, lost forward, as the far end's count says.
+    /// The part of `lost` that was lost forward, by the count of the far end.
     #[serde(default)]
     pub lost_forward: u32,
     /// The probes of the flows that they were compared with.
     pub others_sent: u32,
-    /// Lost ones.
+    /// The number of those probes that were lost.
     pub others_lost: u32,
-    /// The probability of so much loss if all flows were alike, times the number of comparisons. Only for loss.
+    /// The probability of this loss if all flows had equal loss, times the number of comparisons. Only for loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chance: Option<f64>,
-    /// By how much longer their least round trip is. Only for delay.
+    /// By how much their smallest round-trip time is longer. Only for delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longer_s: Option<f64>,
     /// The first hop that all of them pass and none of the others.
@@ -283,7 +284,7 @@ pub enum SuspectBy {
     Delay,
 }
 
-/// How large a packet may be on the path, in one direction.
+/// The MTU of a path in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Mtu {
     /// The largest IP packet that arrived, header included.
@@ -292,11 +293,11 @@ pub struct Mtu {
     pub bound: MtuBound,
     /// A router answers larger packets with its limit (ICMP: fragmentation needed, packet too big), and probes confirmed the limit.
     pub icmp: bool,
-    /// Larger packets are lost without an ICMP message: TCP learns it from timeouts, or never.
+    /// Larger packets are lost without an ICMP message. TCP learns the MTU from timeouts, or never.
     pub black_hole: bool,
-    /// At the end, packets of this size were still answered and larger ones still not.
+    /// At the end of the test, packets of this size were still answered, and larger ones were still lost.
     pub confirmed: bool,
-    /// MTU of this end's interface, where larger probes were tried.
+    /// The MTU of this end's interface, if larger probes were tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_bytes: Option<u32>,
     /// The limits that routers reported.
@@ -307,7 +308,7 @@ pub struct Mtu {
     pub seconds: f64,
 }
 
-/// What bounds packets.
+/// What limits the size of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MtuBound {
@@ -316,7 +317,7 @@ pub enum MtuBound {
     /// The path.
     #[default]
     Path,
-    /// The largest size that was to be tried: the path may carry more.
+    /// The largest size that the order allows: the path may carry more.
     Limit,
 }
 
@@ -336,11 +337,11 @@ pub struct MtuSaid {
 pub struct MtuTried {
     /// IP packet, header included.
     pub bytes: u32,
-    /// Probes.
+    /// The number of probes sent.
     pub sent: u32,
-    /// Answered ones.
+    /// The number of probes answered.
     pub answered: u32,
-    /// Those that a router reported as too big.
+    /// The number of probes that a router reported as too big.
     pub refused: u32,
 }
 
@@ -352,9 +353,9 @@ pub struct Change {
     /// The hop, as a TTL of the first route (of the second route, for a hop that only it has).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u8>,
-    /// How it was, or is forward: addresses, bytes, hops or seconds.
+    /// The former value, or the forward value: addresses, bytes, hops or seconds.
     pub before: String,
-    /// How it is, or is in reverse.
+    /// The present value, or the reverse value.
     pub after: String,
     /// The same as a sentence.
     pub text: String,
@@ -364,15 +365,15 @@ pub struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeOf {
-    /// Other routers stand in the place of some.
+    /// Some routers were replaced by others.
     Replaced,
-    /// Routers that were not there.
+    /// There are additional routers.
     Inserted,
-    /// Routers that are there no more.
+    /// Some routers are no longer on the path.
     Removed,
     /// The trace ends for another reason.
     End,
-    /// Round trips are longer or shorter from a hop on.
+    /// From a hop on, round trips are longer or shorter.
     Rtt,
     /// The MTU.
     Mtu,

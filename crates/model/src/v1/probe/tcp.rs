@@ -12,7 +12,7 @@ pub enum Directions {
     /// To the other end.
     #[default]
     Forward,
-    /// From it.
+    /// From the other end.
     Reverse,
     /// Both at once.
     Both,
@@ -38,37 +38,37 @@ impl From<Direction> for Directions {
     }
 }
 
-/// What is to be tested.
+/// The order for a TCP test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Order {
     /// Streams in each direction.
     pub streams: u32,
-    /// Which directions.
+    /// The directions that are tested.
     pub direction: Directions,
-    /// How long the test sends, without `omit_s` at its start; 0 where `bytes` limits it.
+    /// How long the test sends, seconds, without `omit_s` at its start; 0 if `bytes` limits it.
     pub seconds: f64,
-    /// How much each direction sends, over all its streams; 0 where `seconds` limits it.
+    /// The bytes that each direction sends, over all its streams; 0 if `seconds` limits it.
     pub bytes: u64,
-    /// Seconds at the start that do not count.
+    /// Seconds at the start that are not counted.
     pub omit_s: f64,
-    /// Length of an interval.
+    /// The length of a reporting interval, seconds.
     pub interval_s: f64,
     /// Bytes of one write and one read.
     pub block_bytes: u32,
-    /// Congestion control; the host's own where there is none.
+    /// The congestion control; default: the host's own.
     pub congestion: Option<String>,
-    /// Socket buffers of both ends; 0 leaves them to the kernel.
+    /// Socket buffers of both ends, bytes; 0 leaves them to the kernel.
     pub window_bytes: u64,
-    /// Largest segment; 0 leaves it to the path.
+    /// The largest TCP segment, bytes; 0 leaves it to the path.
     pub mss_bytes: u32,
-    /// What each direction may send, over all its streams; 0 for no bound.
+    /// The highest rate of each direction, over all its streams, bit/s; 0 for no limit.
     pub pace_bit_s: u64,
     /// Differentiated services code point, 0 to 63 (RFC 2474).
     pub dscp: u8,
-    /// Processors that the threads of the near end run on, in turn; all where there is none.
+    /// The processors that the threads of the near end run on, in turn; empty for all.
     pub near_cores: Vec<u32>,
-    /// The same of the far end.
+    /// The processors that the threads of the far end run on, in turn; empty for all.
     pub far_cores: Vec<u32>,
 }
 
@@ -93,7 +93,7 @@ impl Default for Order {
     }
 }
 
-/// What the kernel of a sending end says about a stream (`TCP_INFO`). Counts are those of the interval, or of the test, that contains them.
+/// The kernel's statistics of a stream at the sending end (`TCP_INFO`). Counts are for the interval or the test that contains them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Smoothed round-trip time.
@@ -102,7 +102,7 @@ pub struct Kernel {
     pub min_rtt_s: f64,
     /// Congestion window.
     pub cwnd_bytes: u64,
-    /// Window that the receiver offers.
+    /// The window that the receiver advertises.
     pub window_bytes: u64,
     /// Segment size.
     pub mss_bytes: u32,
@@ -114,15 +114,15 @@ pub struct Kernel {
     pub resent_bytes: u64,
     /// Segments sent again.
     pub retransmits: u64,
-    /// Segments that arrived twice, as the receiver says: sent again needlessly.
+    /// Segments that were sent again needlessly: the receiver reports that they arrived twice.
     pub spurious: u64,
-    /// The kernel's estimate of what the path delivers.
+    /// The kernel's estimate of the delivery rate.
     pub delivery_rate_bit_s: u64,
     /// Time with data in flight or waiting.
     pub busy_s: f64,
-    /// Of that, time limited by the receive window.
+    /// The part of `busy_s` that was limited by the receive window.
     pub receive_window_limited_s: f64,
-    /// Of that, time limited by the send buffer.
+    /// The part of `busy_s` that was limited by the send buffer.
     pub send_buffer_limited_s: f64,
     /// Both ends scale windows (RFC 7323).
     pub window_scaling: bool,
@@ -139,7 +139,7 @@ pub struct Flow {
     pub bytes: u64,
     /// The same as a rate.
     pub rate_bit_s: u64,
-    /// What the kernel says, at the end that sends.
+    /// The kernel's statistics, at the sending end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<Kernel>,
 }
@@ -151,7 +151,7 @@ pub struct Interval {
     pub start_s: f64,
     /// When it ended.
     pub end_s: f64,
-    /// It does not count.
+    /// The interval is not counted.
     pub omitted: bool,
     /// Its streams.
     pub flows: Vec<Flow>,
@@ -180,7 +180,7 @@ pub struct End {
     pub totals: Vec<Total>,
     /// Its host during the test.
     pub host: Use,
-    /// Settings that its host did not take, and what is in force instead.
+    /// Settings that the host did not accept, and the values in force instead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -201,19 +201,19 @@ pub struct Term {
 pub struct DirectionReport {
     /// The direction.
     pub direction: Direction,
-    /// What the sending end wrote.
+    /// The bytes that the sending end wrote.
     pub sent_bytes: u64,
-    /// What the receiving end read.
+    /// The bytes that the receiving end read.
     pub received_bytes: u64,
-    /// What arrived, per second, without `omit_s`.
+    /// The rate of the data that arrived, bit/s, without `omit_s`.
     pub rate_bit_s: u64,
     /// Share of the bytes that were sent again.
     pub resent: f64,
     /// Processor seconds for 1e9 bytes, of the sending end and the receiving end.
     pub cpu_s_per_gb: (f64, f64),
-    /// The bounds of the rate that could be expected, the least first.
+    /// The bounds of the rate to expect, smallest first.
     pub expected: Vec<Term>,
-    /// The name of the bound that the rate reached. Empty where it reached none: then the path is the limit.
+    /// The name of the bound that the rate reached. Empty if it reached none: then the path is the limit.
     #[serde(default)]
     pub binding: String,
     /// What limited it, in a sentence.
@@ -223,7 +223,7 @@ pub struct DirectionReport {
 /// A TCP test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was asked.
+    /// The order.
     pub order: Order,
     /// Its directions.
     pub directions: Vec<DirectionReport>,
@@ -241,13 +241,13 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TcpSampleLine {
-    /// All streams have come: it begins now.
+    /// All streams are open: the test begins now.
     Ready,
     /// An interval.
     Interval(Interval),
-    /// It is over.
+    /// The test is over.
     End(Box<End>),
-    /// It cannot go on.
+    /// The test failed.
     Failed(super::Failure),
 }
 
@@ -271,7 +271,7 @@ pub enum Scan {
 pub struct ScanPoint {
     /// Streams, bytes, or a processor's number.
     pub value: u64,
-    /// What arrived, in all directions of the test together.
+    /// The rate of the data that arrived, in all directions of the test together.
     pub rate_bit_s: u64,
     /// Share of the bytes that were sent again.
     pub resent: f64,
@@ -286,18 +286,18 @@ pub struct ScanPoint {
     pub failed: String,
 }
 
-/// A scan, and what it says.
+/// A scan and its conclusions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScanReport {
     /// What changed.
     pub scan: Scan,
-    /// The least value that is within 3 % of the best result.
+    /// The smallest value whose result is within 3 % of the best.
     pub knee: Option<u64>,
     /// The best result.
     pub best_bit_s: u64,
     /// Bytes in flight at the best rate: where the plateau of a scan of buffers is expected.
     pub bdp_bytes: u64,
-    /// Processors that gave less than nine tenths of what the median one gave.
+    /// Processors whose result is less than 90 % of the median.
     pub bad: Vec<u64>,
     /// All points, in the order in which they were run.
     pub points: Vec<ScanPoint>,

@@ -13,40 +13,40 @@ pub const WIRE_BYTES: u64 = 66;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum UdpPace {
-    /// One at a time, each so long after the start of the one before; 0 is one system call after another.
+    /// One at a time, each `spacing_s` after the start of the one before; 0 is one system call after another.
     Spacing {
-        /// From start to start.
+        /// The time from the start of one datagram to the start of the next, seconds.
         spacing_s: f64,
     },
-    /// The same, the spacing told as a rate of payload.
+    /// The same, with the spacing given as a rate of payload.
     Rate {
         /// Payload.
         rate_bit_s: u64,
     },
-    /// So many in a row, then a pause, and again.
+    /// A burst of datagrams, then a pause, repeatedly.
     Bursts {
-        /// Datagrams of a burst.
+        /// The number of datagrams in a burst.
         length: u32,
         /// Within a burst, from start to start.
         spacing_s: f64,
         /// From the end of a burst's last spacing to the next burst.
         gap_s: f64,
     },
-    /// As many as the host can, in trains that the kernel or the interface cuts: spacing means nothing.
+    /// As fast as the host can, in trains that the kernel or the interface cuts: there is no defined spacing.
     Max,
 }
 
-/// One run: what is sent. At least one of `count` and `seconds`; where both are given, whichever is over first.
+/// The order for one run. At least one of `count` and `seconds` is given; with both, the run ends when the first of them is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UdpOrder {
     /// Payload of each datagram, the test's own header included.
     pub bytes: u32,
-    /// When they leave.
+    /// When the datagrams are sent.
     pub pace: UdpPace,
     /// Datagrams.
     #[serde(default)]
     pub count: Option<u64>,
-    /// For how long.
+    /// The duration, seconds.
     #[serde(default)]
     pub seconds: Option<f64>,
 }
@@ -56,7 +56,7 @@ pub struct UdpOrder {
 pub struct UdpSweep {
     /// Payloads.
     pub sizes_bytes: Vec<u32>,
-    /// From start to start.
+    /// The time from the start of one datagram to the start of the next, seconds.
     pub spacings_s: Vec<f64>,
     /// Datagrams of each run.
     #[serde(default)]
@@ -77,17 +77,17 @@ pub struct UdpSpread {
     pub mean_s: f64,
     /// Their standard deviation.
     pub sigma_s: f64,
-    /// A quarter is below.
+    /// The 25th percentile.
     pub p25_s: f64,
-    /// Half is below.
+    /// The median.
     pub p50_s: f64,
-    /// Three quarters are below.
+    /// The 75th percentile.
     pub p75_s: f64,
-    /// 95 % are below.
+    /// The 95th percentile.
     pub p95_s: f64,
-    /// 99 % are below.
+    /// The 99th percentile.
     pub p99_s: f64,
-    /// 99.9 % are below.
+    /// The 99.9th percentile.
     pub p999_s: f64,
     /// The largest.
     pub max_s: f64,
@@ -98,29 +98,29 @@ pub struct UdpSpread {
 /// Values of a time between two bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UdpTimeBin {
-    /// From here.
+    /// The lower bound, inclusive.
     pub from_s: f64,
-    /// Below this.
+    /// The upper bound, exclusive.
     pub to_s: f64,
-    /// So many.
+    /// The number of values.
     pub count: u64,
 }
 
 /// Values of a number between two bounds, both included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UdpBin {
-    /// From here.
+    /// The lower bound, inclusive.
     pub from: u64,
-    /// To here.
+    /// The upper bound, inclusive.
     pub to: u64,
-    /// So many.
+    /// The number of values.
     pub count: u64,
 }
 
 /// What the sending end counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UdpSent {
-    /// Datagrams that the kernel took.
+    /// Datagrams that the kernel accepted.
     pub datagrams: u64,
     /// Their payload.
     pub bytes: u64,
@@ -130,13 +130,13 @@ pub struct UdpSent {
     pub rate_bit_s: u64,
     /// On an Ethernet.
     pub wire_rate_bit_s: u64,
-    /// What was asked for; none at maximum rate.
+    /// The spacing that was ordered; none at maximum rate.
     pub spacing_target_s: Option<f64>,
-    /// What was achieved, from start to start; within bursts where there are bursts, none at maximum rate.
+    /// The spacing that was achieved, from start to start; with bursts, the spacing within them; none at maximum rate.
     pub spacing: Option<UdpSpread>,
     /// Between bursts, from the last start of one to the first of the next.
     pub gap: Option<UdpSpread>,
-    /// Why the spacing says more about this host than about the order, where it does.
+    /// Why this host could not keep the spacing of the order, if it could not.
     pub host_limited: Option<String>,
     /// Datagrams in each train that was handed over to be cut; 1 where each went by itself.
     pub train_datagrams: u32,
@@ -144,21 +144,21 @@ pub struct UdpSent {
     pub would_block: u64,
     /// Times that the kernel had no memory or no queue (ENOBUFS); the datagram was offered again.
     pub no_buffers: u64,
-    /// What this host dropped and did not say so: `SndbufErrors` of all programs, less what is told above. Counted in
+    /// Datagrams that this host dropped without an error: `SndbufErrors` of all programs, less the two counts above. They are counted in
     /// `datagrams`. An estimate.
     #[serde(default)]
     pub host_dropped: u64,
-    /// Times that the other end's host said that nobody listens (ICMP port unreachable).
+    /// The number of ICMP messages from the other host that the port is closed (port unreachable).
     pub refused: u64,
-    /// Somebody ended it early.
+    /// The test was ended early.
     pub interrupted: bool,
 }
 
-/// What the receiving host says it dropped itself during a run.
+/// What the receiving host itself dropped during a run, by its own counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UdpDrops {
-    /// Of this very socket: its buffer was full, or a checksum was wrong. Trains where `in_trains`. None where the
-    /// kernel does not say (before Linux 4.12).
+    /// Datagrams dropped at this socket: its buffer was full, or a checksum was wrong. With `in_trains`, the number of trains. None if the
+    /// kernel does not report it (before Linux 4.12).
     pub socket: Option<u64>,
     /// Pieces that arrived joined (GRO) are counted as one where they are dropped.
     pub in_trains: bool,
@@ -168,11 +168,11 @@ pub struct UdpDrops {
     pub udp_errors: u64,
     /// Of all programs: `RcvbufErrors`.
     pub udp_buffer_errors: u64,
-    /// Of all programs: `InCsumErrors`. These were spoilt on their way.
+    /// Of all programs: `InCsumErrors`. These datagrams were damaged on the path.
     pub udp_checksum_errors: u64,
-    /// Of all programs: what a processor's queue had no room for (second column of /proc/net/softnet_stat).
+    /// Of all programs: packets that a processor's queue had no room for (second column of /proc/net/softnet_stat).
     pub backlog: u64,
-    /// Of all programs: what interfaces had no buffer for (`rx_missed_errors`; `rx_out_of_buffer` of some drivers).
+    /// Of all programs: packets that interfaces had no buffer for (`rx_missed_errors`; `rx_out_of_buffer` of some drivers).
     pub interfaces: u64,
 }
 
@@ -189,7 +189,7 @@ pub struct UdpReceived {
     pub rate_bit_s: u64,
     /// On an Ethernet.
     pub wire_rate_bit_s: u64,
-    /// How many were sent, as the sender said; none where it could not be heard.
+    /// The number of datagrams sent, as the sender reported; none if its report did not arrive.
     pub expected: Option<u64>,
     /// Of `expected`, or of all up to the highest number seen.
     pub lost: u64,
@@ -199,41 +199,42 @@ pub struct UdpReceived {
     pub lost_runs_total: u64,
     /// Runs by their length.
     pub lost_run_lengths: Vec<UdpBin>,
-    /// Came again.
+    /// Datagrams that arrived again.
     pub duplicates: u64,
-    /// Came after one with a higher number (RFC 4737).
+    /// Datagrams that arrived after one with a higher number (RFC 4737).
     pub reordered: u64,
-    /// By how many numbers they were behind the highest.
+    /// How far their numbers were behind the highest number.
     pub reorder_distances: Vec<UdpBin>,
-    /// Too many gaps to keep: `lost` is a bound from above, and `unjudged` were either late or came again.
+    /// There were too many gaps to keep: `lost` is an upper bound, and `unjudged` datagrams were either late or duplicates.
     pub bounded: bool,
     /// See `bounded`.
     pub unjudged: u64,
     /// Not of this run: another token, run, size or number. Not counted anywhere else.
     pub foreign: u64,
-    /// Who took the time of arrival: `kernel` or `program`.
+    /// What took the time of arrival: `kernel` or `program`.
     pub stamps: String,
     /// From arrival to arrival, in the order of arrival; none at maximum rate.
     pub inter_arrival: Option<UdpSpread>,
-    /// Arrival less sending, the least of it taken off: variation, with whatever one clock runs faster than the other.
-    /// At maximum rate, of the first datagram of each train.
+    /// One-way delay less the smallest one-way delay: the variation, including the drift between the two clocks. At maximum rate, of the
+    /// first datagram of each train.
     pub one_way: Option<UdpSpread>,
-    /// What this host lost.
+    /// What this host dropped.
     pub drops: UdpDrops,
     /// What the kernel granted the socket.
     pub receive_buffer_bytes: u64,
-    /// Why it ended: `complete`, `told` (some were missing), `silence`, `deadline` or `interrupted`.
+    /// Why the run ended: `complete`, `told` (the sender reported its end, some datagrams were missing), `silence`, `deadline` or
+    /// `interrupted`.
     pub ended: String,
 }
 
 /// One run, both ends put together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UdpPoint {
-    /// What was asked for.
+    /// The order.
     pub order: UdpOrder,
-    /// By the sending end.
+    /// What the sending end counted.
     pub sent: UdpSent,
-    /// By the receiving end.
+    /// What the receiving end counted.
     pub received: UdpReceived,
     /// Sent less received.
     pub lost: u64,
@@ -241,26 +242,26 @@ pub struct UdpPoint {
     pub lost_share: f64,
     /// Of `lost`, what the receiving host dropped, by its own counters.
     pub lost_in_host: u64,
-    /// `lost_in_host` counts datagrams that were of this socket, one by one; otherwise it is an estimate.
+    /// `lost_in_host` is an exact count of the datagrams of this socket; otherwise it is an estimate.
     pub lost_in_host_exact: bool,
-    /// The rest, less what the sending host dropped (`host_dropped` in `sent`).
+    /// The rest of `lost`, less what the sending host dropped (`host_dropped` in `sent`).
     pub lost_in_network: u64,
     /// Of those sent, from 0 to 1.
     pub lost_in_network_share: f64,
-    /// Why this run says more about a host than about the network, where it does.
+    /// Why a host limited this run rather than the network, if it did.
     pub host_limited: Option<String>,
 }
 
-/// Questions of one size, answers of several.
+/// The order for a test with requests of one size and answers of several sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UdpRequestOrder {
-    /// Payload of a question.
+    /// Payload of a request, bytes.
     pub request_bytes: u32,
-    /// Payloads of answers, one after the other.
+    /// Payloads of the answers, bytes, one after the other.
     pub answer_bytes: Vec<u32>,
-    /// Questions for each size.
+    /// The number of requests for each size.
     pub count: u64,
-    /// How long an answer may take.
+    /// How long to wait for an answer, seconds.
     pub timeout_s: f64,
 }
 
@@ -269,13 +270,13 @@ pub struct UdpRequestOrder {
 pub struct UdpRoundTrips {
     /// Payload of an answer.
     pub answer_bytes: u32,
-    /// Questions.
+    /// The number of requests.
     pub asked: u64,
     /// Answers in time.
     pub answered: u64,
-    /// Answers after their time, or to something else.
+    /// Answers after the timeout, or to something else.
     pub late: u64,
-    /// From question to answer.
+    /// The time from request to answer.
     pub round_trip: UdpSpread,
 }
 
@@ -284,7 +285,7 @@ pub struct UdpRoundTrips {
 pub struct UdpLine {
     /// The fixed cost.
     pub intercept_s: f64,
-    /// The cost of a byte: the sum over all copies and links of its way.
+    /// The cost of a byte: the sum over all copies and links on the path.
     pub slope_s_per_byte: f64,
 }
 
@@ -293,23 +294,23 @@ pub struct UdpLine {
 pub struct UdpRequests {
     /// One entry for each size.
     pub sizes: Vec<UdpRoundTrips>,
-    /// Through the least of each size, by least squares; none with fewer than two sizes that were answered.
+    /// The line through the minimum of each size, by least squares; none if fewer than two sizes were answered.
     pub line_of_min: Option<UdpLine>,
-    /// Through the mean of each size.
+    /// The line through the mean of each size.
     pub line_of_mean: Option<UdpLine>,
-    /// Somebody ended it early.
+    /// The test was ended early.
     pub interrupted: bool,
 }
 
 /// What the answering end counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UdpAnswered {
-    /// Questions that were answered.
+    /// Requests that were answered.
     pub answered: u64,
-    /// Questions whose answer would have been larger than allowed, or than a datagram.
+    /// Requests whose answer would have been larger than allowed, or larger than a datagram.
     pub too_large: u64,
-    /// Answers that the kernel did not take.
+    /// Answers that the kernel did not accept.
     pub not_sent: u64,
-    /// Of another flow, or not questions.
+    /// Datagrams of another flow, or datagrams that are not requests.
     pub foreign: u64,
 }
