@@ -8,6 +8,7 @@
 #   openssh-server openssh-client   sshd, ssh and ssh-keygen: tests of copies over ssh, against a real sshd
 #   iproute2 nftables               ip and nft: the same through one-way firewalls, in networks of the tests' own; ip
 #                   also gives the sites of labs their addresses (longhaul lab)
+#   iputils-ping                    ping: who reaches whom over a router with virtual networks
 #   iperf3                          tests of tests: stock clients against a node, and our client against a stock server
 #   attr acl                        setfattr and setfacl: tests of --xattrs
 #   curl davix rclone               tests of the HTTP door with the clients that everybody has
@@ -46,6 +47,7 @@ need mount mount
 need ssh openssh-client
 need ip iproute2
 [ -x /usr/sbin/nft ] || need nft nftables
+need ping iputils-ping
 need iperf3 iperf3
 need setfattr attr
 need setfacl acl

@@ -110,7 +110,7 @@ fn a_simulation_that_is_interrupted_reports_what_happened_until_then() {
     for site in 1..40 {
         text += &format!("[path.s0-s{site}]\nrtt = '20ms'\nrate = '100Gbit/s'\n");
     }
-    text += "[work.w]\nfrom = 'all'\nto = 'all'\nbytes = '100000PB'\nfile = '1GB'\nover = '365d'\n";
+    text += "[work.w]\nfrom = 'all'\nto = 'all'\nbytes = '10000PB'\nfile = '1GB'\nover = '365d'\n";
     let file = client.write("long.toml", &text);
     let page = client.path("partial.html");
     let running = client.begin(words!["plan", "simulate", file, "--json", "--out", page]);

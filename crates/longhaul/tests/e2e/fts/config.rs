@@ -80,7 +80,7 @@ fn fts_settings_change_the_hub_or_are_refused_with_a_reason() {
     refused(
         ask_admin("POST", "/config/se", Some(json!({"davs://dav.example": {"se_info": {"udt": true}}}))),
         400,
-        "udt is not described here",
+        "the hub has no udt",
     );
     refused(ask_admin("POST", "/config/drain", Some(json!({"hostname": "other", "drain": true}))), 404, "longhaul");
     refused(ask(&hub, &user, "POST", "/config/shares", Some(&share)), 403, "needs the role admin");
