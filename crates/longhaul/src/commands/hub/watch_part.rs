@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hub::api::ApiPart;
 use hub::measurements::{MeasuredPath, Measurements};
+use hub::run::HubConfig;
 use model::fault::Fault;
 use tokio::runtime::Runtime;
 use tokio::sync::watch::Receiver;
@@ -29,13 +30,14 @@ pub fn open(runtime: &Runtime, file: &Path, state: &Path, settings: &Settings) -
     runtime.block_on(watch::run::open(config, state, settings.authorities())).map_err(failed)
 }
 
-/// The part of the hub's API that the watch serves.
-pub fn api_part(opened: &OpenWatch) -> ApiPart {
-    ApiPart { prefix: watch::api::PREFIX, router: watch::api::router(opened.watch()) }
+/// A hub with a watch in its process: the watch serves its part of the API, and the hub's plans know what it measures.
+pub fn joined(config: HubConfig, opened: &OpenWatch) -> HubConfig {
+    let part = ApiPart { prefix: watch::api::PREFIX, router: watch::api::router(opened.watch()) };
+    HubConfig { parts: vec![part], measurements: Some(measurements(opened)), ..config }
 }
 
-/// What the watch measures between sites, for the hub's plans.
-pub fn measurements(opened: &OpenWatch) -> Measurements {
+/// What the watch measures between sites.
+fn measurements(opened: &OpenWatch) -> Measurements {
     let watch = opened.watch();
     let path = |path: MeasuredSitePath| MeasuredPath {
         from: path.from,
