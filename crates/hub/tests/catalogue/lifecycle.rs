@@ -19,7 +19,7 @@ impl TestCatalogue {
     }
 
     /// Deletes all copies that are to be deleted, and returns them.
-    async fn remove_all(&self) -> BTreeSet<(String, String)> {
+    pub async fn remove_all(&self) -> BTreeSet<(String, String)> {
         let mut removed = BTreeSet::new();
         loop {
             let taken = self.take_removals().await;

@@ -248,7 +248,8 @@ async fn simulate(world: TestCatalogue, seed: u64, steps: usize) {
             simulation.check_quota().await;
         }
     }
-    // Then nothing new is requested, and everything that was begun is finished.
+    // Then nothing new is requested, and everything that was begun is finished: a deletion that a killed hub left behind too, because a
+    // rule may want that copy again.
     let filter = RuleFilter { limit: 10_000, ..RuleFilter::default() };
     for rule in simulation.world.database.rules(&filter).await.unwrap() {
         let update = RuleUpdate { suspended: Some(false), source_expression: Some(None), ..RuleUpdate::default() };
@@ -258,6 +259,7 @@ async fn simulate(world: TestCatalogue, seed: u64, steps: usize) {
     }
     for _ in 0..6 {
         simulation.world.wait(7 * 3_600_000);
+        simulation.world.remove_all().await;
         simulation.world.settle_down().await;
         simulation.world.end_names().await;
     }
