@@ -22,10 +22,10 @@ impl fmt::Debug for ClientCertificate {
     }
 }
 
-/// The error of a text that is not a certificate with its key.
+/// The text is not a certificate with its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "it is no certificate with its key: PEM, the client's own certificate first, then those above it, and an unencrypted key anywhere"
+    "it is not a certificate with its key; write PEM: the client's own certificate first, then those of its issuers, and an unencrypted key"
 )]
 pub struct NoCertificate;
 

@@ -1,7 +1,7 @@
 //! The parsers of bytes from peers, as plain functions: the property tests run them in every `make test`, and
 //! `make fuzz` (`fuzz/` at the root of the workspace) runs them for a given time.
 //!
-//! Each function takes any bytes and must return without a panic, and no bytes give access that no secret or signature proves.
+//! Each function takes any bytes and must not panic. No bytes may give access without a valid secret or signature.
 
 use crate::grants::Grants;
 use crate::issuer::Issuer;
@@ -64,7 +64,7 @@ pub fn policy(bytes: &[u8]) {
     }
 }
 
-/// Verifies a chain of certificates, each with its length in two bytes before it; and parses a list of VOMS servers.
+/// Verifies a chain of certificates, each behind its length in two bytes, and parses the same bytes as a list of VOMS servers.
 pub fn certificates(bytes: &[u8]) {
     let mut rest = bytes;
     let mut shown = Vec::new();
@@ -107,11 +107,11 @@ pub fn grants(bytes: &[u8]) {
     for grant in &grants.list {
         let _ = grant.prefix_path();
         let [with, without] = [true, false].map(|delete| grant.is_for("job", None, delete));
-        assert!(!with || without, "who may remove may write");
+        assert!(!with || without, "a grant that may remove may also write");
     }
     if grants.check(&[7; 8], &[9; 32], 1_000).is_ok() {
         let hash = crate::grant::hex(&Sha256::digest([9; 32]));
-        assert!(grants.list.iter().any(|grant| grant.secret_sha256 == hash), "a secret opened that no grant knows");
+        assert!(grants.list.iter().any(|grant| grant.secret_sha256 == hash), "a secret was accepted that no grant has");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::actions::Actions;
 pub enum Rights {
     /// Examine, list and read.
     Read,
-    /// Create files and directories; not read, not change existing ones.
+    /// Create files and directories; neither read nor change existing ones.
     Create,
     /// Read, create, change, remove.
     Write,

@@ -1,4 +1,4 @@
-//! Bounds on all input of peers and operators.
+//! Bounds on all input of peers and operators: the most bytes of an item, and the most items.
 
 /// A token. Real ones have 1 to 2 KB; a header line of HTTP takes 16 KiB at most.
 pub const TOKEN_BYTES: usize = 16 * 1024;
@@ -24,9 +24,9 @@ pub const CERTIFICATE_BYTES: usize = 128 * 1024;
 pub const PROXIES: usize = 10;
 /// Attribute certificates in a proxy.
 pub const ATTRIBUTE_CERTIFICATES: usize = 16;
-/// Attributes in one of these, and the length of each.
+/// Attributes (fully qualified attribute names) in one attribute certificate.
 pub const FQANS: usize = 512;
-/// See [`FQANS`].
+/// One of these attributes.
 pub const FQAN_BYTES: usize = 512;
 /// A file that names VOMS servers.
 pub const LSC_BYTES: usize = 64 * 1024;
@@ -38,5 +38,5 @@ pub const SKEW_SECONDS: i64 = 60;
 
 /// A macaroon's packet says its length in four hexadecimal digits.
 const _: () = assert!(MACAROON_BYTES <= 0xffff);
-/// A chain of proxies with their end-entity and what is above it fits into a chain.
+/// A chain has room for the most proxies and the end-entity that they belong to.
 const _: () = assert!(PROXIES < CHAIN_CERTIFICATES);

@@ -133,8 +133,8 @@ pub fn verify(secret: &[u8; 32], text: &str, now: i64) -> Result<VerifiedMacaroo
         None => (origin, None),
     };
     let (uuid, origin) = (uuid.to_owned(), origin.to_owned());
-    let left = CaveatLimits::after(&packets.caveats)?;
-    if let Some(before) = left.before.filter(|before| *before <= now) {
+    let limits = CaveatLimits::of(&packets.caveats)?;
+    if let Some(before) = limits.before.filter(|before| *before <= now) {
         return Err(MacaroonError::Expired { seconds_ago: now.saturating_sub(before) });
     }
     Ok(VerifiedMacaroon {
@@ -142,11 +142,11 @@ pub fn verify(secret: &[u8; 32], text: &str, now: i64) -> Result<VerifiedMacaroo
         uuid,
         origin,
         provenance,
-        name: left.name.unwrap_or_default(),
-        activities: left.activities.ok_or(MacaroonError::NoActivity)?,
-        path: left.path.ok_or(MacaroonError::NoPath)?,
-        from: left.from,
-        before: left.before,
+        name: limits.name.unwrap_or_default(),
+        activities: limits.activities.ok_or(MacaroonError::NoActivity)?,
+        path: limits.path.ok_or(MacaroonError::NoPath)?,
+        from: limits.from,
+        before: limits.before,
     })
 }
 
@@ -161,8 +161,8 @@ struct CaveatLimits {
 }
 
 impl CaveatLimits {
-    fn after(caveats: &[Vec<u8>]) -> Result<CaveatLimits, MacaroonError> {
-        let mut left = CaveatLimits::default();
+    fn of(caveats: &[Vec<u8>]) -> Result<CaveatLimits, MacaroonError> {
+        let mut limits = CaveatLimits::default();
         // Whether the first holder could examine. If so, a holder with any activity can (as in XrdMacaroons).
         let mut may_examine = None;
         for (at, caveat) in caveats.iter().enumerate() {
@@ -171,33 +171,33 @@ impl CaveatLimits {
             let (kind, value) = text.split_once(':').ok_or_else(unknown)?;
             match kind {
                 // The node writes the name first. A later name was added by a holder, and is ignored.
-                "name" if at == 0 => left.name = Some(value.to_owned()),
+                "name" if at == 0 => limits.name = Some(value.to_owned()),
                 "name" => {}
                 "activity" => {
                     let activities = Activities::parse(value).ok_or_else(unknown)?;
                     may_examine.get_or_insert(activities.contains(Activities::READ_METADATA));
-                    left.activities = Some(left.activities.map_or(activities, |all| all & activities));
+                    limits.activities = Some(limits.activities.map_or(activities, |all| all & activities));
                 }
                 "path" => {
                     let path = value.starts_with('/').then(|| RelPath::parse(value.as_bytes()).ok()).flatten();
-                    left.narrow(path.ok_or_else(unknown)?)?;
+                    limits.narrow(path.ok_or_else(unknown)?)?;
                 }
                 // The form of dCache: addresses and prefixes with commas between them.
-                "ip" => left.from.push(value.split(',').map(prefix).collect::<Option<_>>().ok_or_else(unknown)?),
+                "ip" => limits.from.push(value.split(',').map(prefix).collect::<Option<_>>().ok_or_else(unknown)?),
                 "before" => {
                     let before = value.parse::<Timestamp>().map_err(|_| unknown())?.as_second();
-                    left.before = Some(left.before.map_or(before, |all| all.min(before)));
+                    limits.before = Some(limits.before.map_or(before, |all| all.min(before)));
                 }
                 _ => return Err(unknown()),
             }
         }
-        if left.activities.is_some_and(Activities::is_empty) {
+        if limits.activities.is_some_and(Activities::is_empty) {
             return Err(MacaroonError::Nothing { what: "activity" });
         }
         if may_examine == Some(true) {
-            left.activities = left.activities.map(|activities| activities | Activities::READ_METADATA);
+            limits.activities = limits.activities.map(|activities| activities | Activities::READ_METADATA);
         }
-        Ok(left)
+        Ok(limits)
     }
 
     /// Applies a path caveat. All paths must hold: the deepest counts, and paths of which none contains the other allow nothing.

@@ -90,7 +90,7 @@ impl Authenticator {
     pub fn authenticate(&self, auth_request: &AuthRequest<'_>) -> Result<Principal> {
         let peer = auth_request.peer;
         let policy = self.credentials.policy();
-        // Before a credential is looked at: an address that is not admitted learns nothing about credentials.
+        // Checked before a credential is looked at: an address that is not admitted learns nothing about credentials.
         if !policy.admits(peer) {
             return Err(Refused::new(403, Denied::Address(peer).to_string()).into());
         }

@@ -1,4 +1,4 @@
-//! Backoff of clients that guess: each failure to authenticate waits longer than the one before, and no other client waits with it.
+//! Backoff of clients that guess credentials: the answer to each further failure is delayed longer, and no other client is delayed.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 
 use model::client_prefix;
 
-/// Failures without a wait: people make typing errors.
+/// The failures that are answered without a wait: people make typing errors.
 const FAILURES_WITHOUT_WAIT: u32 = 5;
-/// The wait after the next failure; it doubles with each further one.
+/// The wait after the first failure beyond these; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest wait: it bounds the rate of guesses, and is short enough that a client with a stale token still reads its answer.
 const LONGEST: Duration = Duration::from_secs(2);

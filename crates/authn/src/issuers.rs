@@ -45,9 +45,9 @@ struct IssuerKeys {
 #[derive(Clone)]
 struct State {
     stored: Option<StoredKeys>,
-    /// When the last attempt began, seconds since 1970.
+    /// When the last attempt to fetch the keys began, seconds since 1970.
     tried: Option<i64>,
-    /// The reason why it failed.
+    /// The reason why that attempt failed.
     failure: Option<String>,
 }
 
@@ -112,7 +112,7 @@ impl Issuers {
                 }
                 Ok(Arc::clone(&stored.jwks))
             }
-            // There are no keys, or not this one: this request waits for a fetch, while others use the present keys.
+            // There are no keys, or this one is not among them: this request waits for a fetch, while others use the present keys.
             _ => {
                 let _fetching = known.fetching.lock();
                 let was_fetched = known.state.lock().usable(now).is_some_and(|stored| stored.jwks.has(kid));
@@ -214,7 +214,7 @@ impl Issuers {
         tracing::warn!(
             issuer = iss,
             error = why,
-            old_keys_count_for_s = left,
+            old_keys_valid_for_s = left,
             remedy,
             "the keys of an issuer cannot be fetched"
         );

@@ -87,7 +87,7 @@ where
         let head = web::parts::request(&parts);
         let mut request = http::Request::from_parts(parts, body);
         Box::pin(async move {
-            // It may fetch the keys of an issuer, or delay a client that guesses: neither may block a thread of the runtime.
+            // Authentication may fetch the keys of an issuer, or delay a client that guesses: neither may block a thread of the runtime.
             let result = tokio::task::spawn_blocking(move || authenticate(&authenticator, connection, head)).await;
             let panicked = |_| {
                 Err(Box::new(Refused::new(500, "authentication failed unexpectedly; please report it with the log")))

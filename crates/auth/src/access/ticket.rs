@@ -27,7 +27,7 @@ pub struct Permit {
     pub by: Option<String>,
 }
 
-/// The origin of allowed actions at a path.
+/// What gives the allowed actions at a path: the credential itself, and rules.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Basis {
     /// The actions that the credential gives by itself.

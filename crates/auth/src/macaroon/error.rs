@@ -107,19 +107,19 @@ pub enum RequestError {
     /// A caveat that is not known.
     #[error("caveat {number} of the request is unknown or malformed; write activity:DOWNLOAD,LIST or path:/PATH")]
     Caveat {
-        /// Which, from one.
+        /// Its number, from 1.
         number: usize,
     },
     /// A malformed scope.
     #[error("scope {number} of the request is malformed; write DOWNLOAD:/PATH")]
     Scope {
-        /// Which, from one.
+        /// Its number, from 1.
         number: usize,
     },
     /// Scopes for several paths: one macaroon has one path.
     #[error("the scopes name several paths; ask for one macaroon per path")]
     Paths,
-    /// Activities that leave nothing.
+    /// No activity remains: the activity caveats have none in common, or there is no scope.
     #[error("the activities asked for leave nothing")]
     Nothing,
 }

@@ -1,5 +1,5 @@
-//! Issues macaroons. A macaroon gets no more rights than its requester has at the path, and expires no later. Rights by a rule for some
-//! addresses hold for these addresses; rights by rules and issuers hold as long as the policy has them.
+//! Issues macaroons. A macaroon gets no more rights than its requester has at the path, and expires no later. Rights from a rule for
+//! certain addresses are valid from these addresses only; rights from rules and issuers are valid as long as the policy has them.
 
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -89,10 +89,10 @@ pub fn issue(secret: &[u8; 32], context: &MacaroonContext<'_>, request: &Macaroo
     for path in std::iter::once(&path).chain(&request.paths) {
         let text = std::str::from_utf8(path.as_bytes());
         caveats
-            .push(format!("path:/{}", text.map_err(|_| refused("hand on names that are not UTF-8:", "not".into()))?));
+            .push(format!("path:/{}", text.map_err(|_| refused("hand on a path that is not UTF-8:", "hand on others".into()))?));
     }
     caveats.push(format!("before:{time}"));
-    // A requester who can examine still can with the macaroon: see `CaveatLimits::after`.
+    // A requester who can examine still can with the macaroon: see `CaveatLimits::of`.
     let effective =
         if available.contains(Activities::READ_METADATA) { activities | Activities::READ_METADATA } else { activities };
     let basis = access.ticket().map(|ticket| ticket.basis(export, context.path, effective.actions()));

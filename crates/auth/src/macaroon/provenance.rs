@@ -1,5 +1,5 @@
-//! The provenance of a macaroon. A macaroon allows what its caveats say, as far as the rules and issuers that gave its first holder
-//! these rights still exist. Written into the identifier, which is signed. Does not know the present policy.
+//! The provenance of a macaroon: the rules and issuers that gave its first holder the rights. The macaroon allows what its caveats say
+//! only as far as these still exist. The provenance is part of the identifier, which is signed. Does not know the present policy.
 
 use crate::actions::Actions;
 

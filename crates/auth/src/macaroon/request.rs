@@ -74,7 +74,7 @@ impl MacaroonRequest {
 
     /// Reads a token request (RFC 6749, 4.4): `grant_type=client_credentials&expire_in=600&scope=DOWNLOAD:/a UPLOAD:/a`.
     ///
-    /// Without `expire_in` the macaroon is as long-lived as the policy allows. The path is the first of `paths`.
+    /// Without `expire_in` the macaroon is as long-lived as the policy allows. `paths` holds the one path that all scopes name.
     ///
     /// # Errors
     /// As [`MacaroonRequest::parse`].

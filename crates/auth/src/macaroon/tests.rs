@@ -87,10 +87,10 @@ fn a_macaroon_of_xrootd_is_read() {
     assert_eq!((packets.location.as_slice(), packets.caveats.len()), (&b"DTNTEST"[..], 5));
     assert_eq!(packets.identifier, b"cc1b733a-b452-433d-bba9-27f9853605fa");
     assert_eq!(packets.caveats[3], b"path:/data");
-    let left = CaveatLimits::after(&packets.caveats).unwrap();
-    assert_eq!((left.name.as_deref(), left.path), (Some("alice"), Some(path("data"))));
-    assert_eq!(left.before, Some("2026-11-20T11:45:53Z".parse::<Timestamp>().unwrap().as_second()));
-    let activities = left.activities.unwrap();
+    let limits = CaveatLimits::of(&packets.caveats).unwrap();
+    assert_eq!((limits.name.as_deref(), limits.path), (Some("alice"), Some(path("data"))));
+    assert_eq!(limits.before, Some("2026-11-20T11:45:53Z".parse::<Timestamp>().unwrap().as_second()));
+    let activities = limits.activities.unwrap();
     assert_eq!(activities, Activities::READ_METADATA | Activities::DOWNLOAD | Activities::LIST);
     assert_eq!(held(FROM_XROOTD), Err(MacaroonError::Signature));
     assert!(is_macaroon(FROM_XROOTD) && !is_macaroon("eyJhbGciOiJFUzI1NiJ9.e30.x") && !is_macaroon("MDAx"));

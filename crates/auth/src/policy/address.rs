@@ -26,21 +26,22 @@ impl Addresses {
 /// The addresses that third-party copies may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThirdParty {
-    /// Also to this machine and its links.
+    /// Whether copies may also go to this machine and to link-local addresses.
     pub local: bool,
-    /// Also to this machine by its loopback addresses, but not to its links: a client of a node that listens on loopback alone can
-    /// reach the other loopback services anyway, but not the machine's neighbours, such as a cloud's metadata service. The node
-    /// sets this, not the file.
+    /// Whether copies may also go to loopback addresses, though not to link-local ones: a client of a node that listens on loopback
+    /// alone can reach the other loopback services anyway, but not the machine's neighbours, such as a cloud's metadata service. The
+    /// node sets this, not the file.
     pub loopback: bool,
-    /// Also to private networks.
+    /// Whether copies may also go to private networks.
     pub private: bool,
-    /// Only to these, if there are any; these even where they are local or private.
+    /// If there are any, copies go to these addresses alone, even where they are local or private.
     pub allow: Vec<IpNet>,
-    /// To none of these, even if allowed.
+    /// Copies go to none of these, even if allowed.
     pub refuse: Vec<IpNet>,
-    /// Also for anonymous clients: any client of the node could then have it connect to hosts that only the node reaches.
+    /// Whether anonymous clients may order copies: any client of the node could then have it connect to hosts that only the node reaches.
     pub guests: bool,
-    /// Prefixes under which gateways of this site reach IPv4, besides those that RFC 6052 and RFC 8215 name.
+    /// NAT64 prefixes of this site's gateways, besides those that RFC 6052 and RFC 8215 name: an IPv6 address behind such a prefix
+    /// stands for the IPv4 address that it embeds.
     pub nat64: Vec<Ipv6Net>,
     /// The most streams of one copy.
     pub max_streams: u16,

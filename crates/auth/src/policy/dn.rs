@@ -115,7 +115,7 @@ impl DistinguishedName {
     }
 }
 
-/// The OpenSSL form. A slash that no `type=` follows belongs to the value: `/CN=host/node.example.org`.
+/// Parses the OpenSSL form. A slash that no `type=` follows belongs to the value: `/CN=host/node.example.org`.
 fn by_slashes(text: &str) -> Option<Vec<(String, String)>> {
     let mut parts: Vec<(String, String)> = Vec::new();
     for piece in text.split('/') {
@@ -131,7 +131,8 @@ fn by_slashes(text: &str) -> Option<Vec<(String, String)>> {
     Some(parts)
 }
 
-/// The RFC form, turned round. The error says whether several attributes are the reason.
+/// Parses the RFC form, and reverses its components: the root comes first. The error says whether several attributes in one component
+/// are the reason.
 fn by_commas(text: &str) -> Result<Vec<(String, String)>, bool> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -153,7 +154,7 @@ fn by_commas(text: &str) -> Result<Vec<(String, String)>, bool> {
     Ok(parts)
 }
 
-/// A value up to its separator, without its escapes, and what follows.
+/// Parses a value up to its separator. Returns it without its escapes, and the text that follows.
 fn value(text: &str) -> Option<(String, &str)> {
     let mut bytes = Vec::new();
     // Spaces at the end are dropped unless they were escaped.
@@ -198,7 +199,7 @@ fn push(bytes: &mut Vec<u8>, c: char) {
 }
 
 impl fmt::Display for DistinguishedName {
-    /// The slash form, in which the grid knows its people.
+    /// The slash form, in which grid software writes the names of users.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|(name, value)| write!(f, "/{name}={value}"))
     }

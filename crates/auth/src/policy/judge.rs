@@ -186,7 +186,7 @@ impl Policy {
                 _ => false,
             });
         } else {
-            claims.capabilities.iter().for_each(|capability| issuer.open(capability, &mut ticket));
+            claims.capabilities.iter().for_each(|capability| issuer.add_permits(capability, &mut ticket));
         }
         Ok(ticket)
     }
@@ -194,7 +194,7 @@ impl Policy {
 
 impl Issuer {
     /// Adds the permits of a capability of its tokens. A capability for an export that is not the issuer's gives none.
-    fn open(&self, capability: &Capability, ticket: &mut Ticket) {
+    fn add_permits(&self, capability: &Capability, ticket: &mut Ticket) {
         let Capability { actions, dir_only, ref path } = *capability;
         let opens = if dir_only { PathKind::DirOnly } else { PathKind::Entry };
         let mut permit = |export: &str, below: &RelPath| {

@@ -38,7 +38,7 @@ fn begins(address: Ipv6Addr, (prefix, length): (Ipv6Addr, u8)) -> bool {
     address.to_bits() >> rest == prefix.to_bits() >> rest
 }
 
-/// The IPv4 address behind a prefix of so many bits. The ninth octet is never part of it.
+/// The IPv4 address behind a prefix of `length` bits. The ninth octet is never part of it.
 fn behind(octets: [u8; 16], length: u8) -> Ipv4Addr {
     let from = usize::from(length / 8);
     let mut at = (from..16).filter(|at| *at != 8).map(|at| octets[at]);

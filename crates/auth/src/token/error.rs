@@ -53,13 +53,13 @@ pub enum TokenError {
     /// A claim that the profile requires is missing.
     #[error("the claim {claim} is missing; the token does not follow its profile")]
     Missing {
-        /// Which.
+        /// The name of the claim.
         claim: &'static str,
     },
     /// A claim of another type or form.
     #[error("the claim {claim} is malformed; the token does not follow its profile")]
     Claim {
-        /// Which.
+        /// The name of the claim.
         claim: &'static str,
     },
     /// It has expired.
@@ -72,7 +72,7 @@ pub enum TokenError {
     /// It is not valid yet.
     #[error("the token is good only in {seconds} s ({claim}); the clock here or at its issuer is wrong")]
     NotYet {
-        /// When.
+        /// In how many seconds it becomes valid.
         seconds: i64,
         /// `nbf` or `iat`.
         claim: &'static str,
@@ -80,9 +80,9 @@ pub enum TokenError {
     /// For another service.
     #[error("the token is for {found}, this node is {expected}; ask the issuer for that audience")]
     Audience {
-        /// What it is for.
+        /// The audience that it is for.
         found: String,
-        /// What it should be for.
+        /// The audience of this node.
         expected: String,
     },
     /// Of neither profile, or of an unknown version.

@@ -48,7 +48,7 @@ pub enum JwksError {
     #[error("the key set has {0} keys, more than the {JWKS_KEYS} that are read")]
     TooMany(usize),
     /// Not a key set.
-    #[error("this is not a JWK set (RFC 7517): an object with a list \"keys\" is due")]
+    #[error("this is not a JWK set (RFC 7517): an object with a list \"keys\" is expected")]
     Malformed,
     /// Nothing in it can be used.
     #[error(

@@ -9,10 +9,10 @@ use super::error::{ChainError, at};
 use super::voms::ATTRIBUTES;
 use crate::limits::{PROXIES, SKEW_SECONDS};
 
-/// ProxyCertInfo (RFC 3820, section 3.8), and the same of the draft that Globus 3 has.
+/// ProxyCertInfo (RFC 3820, section 3.8), and its form in the draft that Globus 3 implements.
 const PROXY_CERT_INFO: &str = "1.3.6.1.5.5.7.1.14";
 const DRAFT_PROXY_CERT_INFO: &str = "1.3.6.1.4.1.3536.1.222";
-/// The languages: 1.3.6.1.5.5.7.21.1, all rights are inherited; 1.3.6.1.4.1.3536.1.1.1.9, Globus's limited proxy.
+/// The policy languages: 1.3.6.1.5.5.7.21.1, all rights are inherited; 1.3.6.1.4.1.3536.1.1.1.9, Globus's limited proxy.
 const INHERIT_ALL: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 21, 1];
 const LIMITED: &[u8] = &[0x2b, 6, 1, 4, 1, 0x9b, 0x50, 1, 1, 1, 9];
 /// 2.5.4.3.
@@ -37,7 +37,7 @@ pub(super) struct Proxies<'a> {
 
 impl<'a> Proxies<'a> {
     pub fn split(shown: &'a [CertificateDer<'a>], now: i64) -> Result<Proxies<'a>, ChainError> {
-        // Before any signature is verified, which is costly.
+        // Counted before any signature is verified, because verifying is costly.
         let is_proxy = |der: &&CertificateDer<'_>| {
             Certificate::parse(der).is_ok_and(|one| !matches!(one.extension(PROXY_CERT_INFO), Ok(None)))
         };
@@ -76,7 +76,7 @@ struct ProxyInfo {
 }
 
 impl ProxyInfo {
-    /// Reads it; `None` for a certificate that is no proxy.
+    /// Reads the ProxyCertInfo of a certificate; `None` where the certificate is no proxy.
     fn of(certificate: &Certificate<'_>) -> Result<Option<ProxyInfo>, ChainError> {
         if certificate.extension(DRAFT_PROXY_CERT_INFO)?.is_some() {
             return Err(ChainError::Draft(certificate.shown_name()));

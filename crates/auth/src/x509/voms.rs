@@ -95,8 +95,8 @@ fn verify(
     let prefix = format!("/{}", read.vo);
     let is_own =
         |fqan: &String| fqan.strip_prefix(&prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    if let Some(foreign) = read.fqans.iter().find(|fqan| !is_own(fqan)) {
-        return Err(format!("the VOMS server of {vo} attests {}, which is not its own", shown(foreign)));
+    if let Some(other) = read.fqans.iter().find(|fqan| !is_own(fqan)) {
+        return Err(format!("the VOMS server of {vo} attests {}, which is not its own", shown(other)));
     }
     let server = server(&read, authorities, now)?;
     Ok(VomsAttributes { vo: read.vo, fqans: read.fqans, server, expires: read.ends })
