@@ -241,7 +241,7 @@ pub struct Event {
 pub struct Events(EventStream);
 
 impl Events {
-    /// Waits for the next event; none at the end of the stream.
+    /// Waits for the next event; `None` at the end of the stream.
     ///
     /// # Errors
     /// The connection breaks, or an event does not parse.

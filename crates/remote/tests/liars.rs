@@ -270,7 +270,7 @@ fn a_token_is_sent_neither_in_clear_nor_to_another_server() {
     let sends_on =
         Script::secure(move |_| Reply::new(307, Headers::new().with("Location", to.join("/f").unwrap().as_str()), b""));
     let store = dav(&sends_on, ServerSettings { token: Arc::clone(&token), ..sends_on.settings() });
-    refused(read_all(&store, 100), Fault::Auth, "clear line");
+    refused(read_all(&store, 100), Fault::Auth, "to clear text");
     let noted = Arc::clone(&seen);
     let other = Script::secure(move |request| {
         noted.lock().unwrap().push(request.headers().get("authorization").map(str::to_owned));

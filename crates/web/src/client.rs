@@ -210,7 +210,7 @@ impl Client {
         &mut self.conn
     }
 
-    /// Reads the next head of the server, interim ones included, and returns it with its unread body.
+    /// Reads the next head that the server sends, interim ones included. Returns it with its unread body.
     ///
     /// # Errors
     /// The connection broke, the server was silent for too long, or it does not speak HTTP.
@@ -218,7 +218,7 @@ impl Client {
         self.receive_within(method, self.silence)
     }
 
-    /// The same, where the head must come within a time.
+    /// As [`Client::receive`], where the head must come within a time.
     ///
     /// # Errors
     /// As [`Client::receive`].
@@ -244,7 +244,7 @@ impl Client {
         self.answer_within(method, self.silence)
     }
 
-    /// The same, where each head must come within a time.
+    /// As [`Client::answer`], where each head must come within a time.
     ///
     /// # Errors
     /// As [`Client::answer`].
@@ -318,7 +318,7 @@ pub fn redirect(response: &Response, from: &HttpUrl) -> Option<HttpUrl> {
 pub fn follow(response: &Response, from: &HttpUrl, headers: &mut Headers) -> Result<Option<HttpUrl>, ClientError> {
     let Some(to) = redirect(response, from) else { return Ok(None) };
     if from.is_secure() && !to.is_secure() {
-        let why = format!("{} redirects there from TLS to a clear line", from.authority());
+        let why = format!("{} redirects there from TLS to clear text", from.authority());
         return Err(ClientError::Forbidden { host: to.authority().to_owned(), why });
     }
     if !from.is_same_origin(&to) {

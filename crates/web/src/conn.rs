@@ -1,4 +1,4 @@
-//! One blocking connection of either role, over TCP or TLS. It reads heads and bodies and writes bytes; files go by `sendfile`
+//! One blocking connection of a client or a server, over TCP or TLS. It reads heads and bodies and writes bytes; files go by `sendfile`
 //! where the connection is in clear text. Every wait has a bound.
 
 mod files;
@@ -40,7 +40,7 @@ pub struct Conn {
     read_within: Option<Duration>,
     write_within: Option<Duration>,
     /// The deadline of the present read, which may need several reads of the socket.
-    until: Option<Instant>,
+    read_deadline: Option<Instant>,
 }
 
 /// The parts of a connection. The bytes that were read ahead come before those that the socket still holds.
@@ -140,7 +140,7 @@ impl Conn {
             close_notified: false,
             read_within,
             write_within,
-            until: None,
+            read_deadline: None,
         })
     }
 
@@ -195,14 +195,14 @@ impl Conn {
         if left.is_zero() {
             return Err(timed_out());
         }
-        self.until = Some(deadline);
+        self.read_deadline = Some(deadline);
         self.set_read_within(left)
     }
 
     /// Applies the deadline of the present read before another read of the socket. A peer that sends a TLS record, or the first line
     /// of a chunk, byte by byte must not restart the timeout with each byte.
     fn apply_deadline(&mut self) -> io::Result<()> {
-        self.until.map_or(Ok(()), |until| self.read_before(until))
+        self.read_deadline.map_or(Ok(()), |deadline| self.read_before(deadline))
     }
 
     /// Whether unused bytes of the peer have been read.
@@ -313,7 +313,7 @@ impl Conn {
             return Ok(0);
         }
         let within = self.read_within;
-        self.until = within.map(|within| Instant::now() + within);
+        self.read_deadline = within.map(|within| Instant::now() + within);
         let got = self.read_framed(body, buffer);
         if let Some(within) = within {
             self.set_read_within(within)?;

@@ -39,7 +39,7 @@ pub struct PartHead {
 /// Why a form is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormError {
-    /// It ended before its last boundary.
+    /// The form ended before its last boundary.
     #[error("the form ended in the middle of a part")]
     Cut,
     /// A malformed head of a part.

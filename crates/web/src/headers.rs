@@ -62,7 +62,7 @@ impl Headers {
         self.0.push((name.into(), value));
     }
 
-    /// The same, in a chain.
+    /// As [`Headers::add`], for a chain of calls.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Headers {
         self.add(name, value);

@@ -5,7 +5,7 @@ use std::fmt;
 /// A request's method (RFC 9110, section 9; RFC 4918, section 9).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Returns the facts of a resource.
+    /// Returns the head of the response to a GET, without the bytes.
     Head,
     /// Returns the bytes of a resource.
     Get,
@@ -25,7 +25,7 @@ pub enum Method {
     Move,
     /// Copies within the server, or from or to a third party.
     Copy,
-    /// Returns facts as a document.
+    /// Returns properties of a resource, or of a directory and its entries, as a document.
     Propfind,
     /// Changes properties.
     Proppatch,

@@ -141,7 +141,7 @@ pub fn label(name: &'static str, value: impl Into<Cow<'static, str>>) -> Labels 
     vec![(name, value.into())]
 }
 
-/// Labels with one more.
+/// Labels with one more label.
 pub fn and(mut labels: Labels, name: &'static str, value: &'static str) -> Labels {
     labels.push((name, value.into()));
     labels

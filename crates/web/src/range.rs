@@ -125,7 +125,8 @@ pub fn resolve(specs: &[RangeSpec], size: u64) -> ResolvedRanges {
     if specs.len() > RANGES_MAX {
         return ResolvedRanges::TooMany;
     }
-    // By the RFC a suffix of an empty representation is satisfiable, but no Content-Range can express it. The whole, empty, is sent.
+    // By the RFC a suffix of an empty representation is satisfiable, but no Content-Range can express it. The whole representation,
+    // which is empty, is sent.
     if size == 0 && specs.iter().any(|spec| matches!(spec, RangeSpec::Last(1..))) {
         return ResolvedRanges::Whole;
     }

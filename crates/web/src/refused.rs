@@ -1,4 +1,4 @@
-//! The refusal of a request: its status, and a sentence for the reader.
+//! The refusal of a request: its status, and a sentence for the client.
 
 use model::v1::node::Problem;
 use model::{Fault, Refusal};

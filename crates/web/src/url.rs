@@ -111,7 +111,7 @@ impl HttpUrl {
         self.0.authority()
     }
 
-    /// The target of a request to it, in origin form.
+    /// The target of a request to this URL, in origin form.
     pub fn path_and_query(&self) -> &str {
         &self.0[::url::Position::BeforePath..::url::Position::AfterQuery]
     }
@@ -121,7 +121,7 @@ impl HttpUrl {
         self.0.path()
     }
 
-    /// Whether it is the other URL with a slash at its end. HTTP servers redirect from the URL of a directory to the one with a slash.
+    /// Whether this URL is `requested` with a slash at its end. HTTP servers redirect from the URL of a directory to the one with a slash.
     pub fn is_directory_of(&self, requested: &HttpUrl) -> bool {
         let plain = |path: &str| percent_encoding::percent_decode_str(path).collect::<Vec<_>>();
         let is_longer = self.path().ends_with('/') && !requested.path().ends_with('/');

@@ -85,7 +85,8 @@ fn texts(value: Value, claim: &'static str) -> Result<Vec<String>, TokenError> {
     serde_json::from_value(value).map_err(|_| TokenError::Claim { claim })
 }
 
-/// The family and its version: `wlcg.ver` 1.x, or `ver` scitoken:2.x. Every minor version is accepted: a newer one only adds to the profile.
+/// The family and its version: `wlcg.ver` 1.x, or `ver` scitoken:2.x. Every minor version is accepted: a newer one only adds to
+/// the profile.
 fn profile(raw: &RawClaims) -> Result<Profile, TokenError> {
     let (value, profile) = match (&raw.wlcg_ver, &raw.ver) {
         (Some(version), _) => (version, Profile::Wlcg),

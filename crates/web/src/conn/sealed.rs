@@ -50,7 +50,7 @@ impl Conn {
             if self.tls.is_none() || !(is_readable || has_cipher) {
                 return Ok(is_readable);
             }
-            if !self.unseal(HEAD_READ_BYTES)? {
+            if !self.decrypt(HEAD_READ_BYTES)? {
                 return Ok(true);
             }
         }
@@ -75,14 +75,14 @@ impl Conn {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Err(e),
             }
-            if !self.unseal(ahead)? {
+            if !self.decrypt(ahead)? {
                 return Ok(0);
             }
         }
     }
 
     /// Passes ciphertext to TLS, and reads more of it where none is left. Returns `false` at the end of the connection.
-    fn unseal(&mut self, ahead: usize) -> io::Result<bool> {
+    fn decrypt(&mut self, ahead: usize) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Err(io::ErrorKind::NotConnected.into()) };
         if self.cipher_taken == self.cipher.len() {
             self.cipher.resize(ahead, 0);

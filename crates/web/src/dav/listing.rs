@@ -1,4 +1,4 @@
-//! Parses a multistatus document: the listing of a directory, or the facts of one file, from any server.
+//! Parses a multistatus document: the listing of a directory, or the properties of one file, from any server.
 //!
 //! Servers differ in prefixes, in the order of `status` and `prop`, in the namespaces of properties beyond WebDAV, and in whether
 //! addresses are paths or URLs. Unusable elements are left out; only a document that is not XML, not a multistatus, or beyond the

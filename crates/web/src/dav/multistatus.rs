@@ -108,7 +108,7 @@ fn named_elements<'a>(
     }
 }
 
-/// Whether a request may include dead properties: they are looked up only then.
+/// Whether a request may ask for dead properties: the server looks them up only then.
 pub fn may_be_dead(ask: &Ask) -> bool {
     match ask {
         Ask::All { .. } | Ask::Names => true,

@@ -10,7 +10,7 @@ use super::Span;
 pub enum ContentRange {
     /// `bytes a-b/size`; the size is `*` where the sender does not know it.
     Part(Span, Option<u64>),
-    /// `bytes */size`: of a 416.
+    /// `bytes */size`, in a 416.
     Unsatisfied(u64),
 }
 

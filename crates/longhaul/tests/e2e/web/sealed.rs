@@ -87,9 +87,9 @@ fn no_redirect_leads_from_tls_to_clear_http() {
     let port = tls_proxy(&inner, dir.path());
     let url = |path: &str| format!("https://127.0.0.1:{port}{path}");
     let outcome = pull(&node, &url("/away"), &[]).expect(403);
-    assert!(outcome.text().contains("clear line"), "{}", outcome.text());
+    assert!(outcome.text().contains("to clear text"), "{}", outcome.text());
     let outcome = pull(&node, &url("/late"), &[]).expect(202);
-    assert!(outcome.last_line().contains("clear line"), "{}", outcome.text());
+    assert!(outcome.last_line().contains("to clear text"), "{}", outcome.text());
     assert!(clear.requests().is_empty() && node.is_empty());
     for (path, streams) in [("/fine", "1"), ("/round", "1"), ("/fine", "2")] {
         let outcome = pull(&node, &url(path), &[("X-Number-Of-Streams", streams)]).expect(202);

@@ -367,7 +367,7 @@ fn fetch_from<'a>(
         let (response, body) = connection.client.answer(&Method::Get)?;
         let Some(to) = redirect(&response, &url) else { return Ok(GetResponse { connection, response, body, url }) };
         if url.is_secure() && !to.is_secure() {
-            return Err(Failure::new(Fault::Auth, 403, "the source redirects from TLS to a clear line"));
+            return Err(Failure::new(Fault::Auth, 403, "the source redirects from TLS to clear text"));
         }
         if !url.is_same_origin(&to) {
             headers = fields_for_other_servers(&headers);

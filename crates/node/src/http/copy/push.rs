@@ -199,7 +199,7 @@ fn send<'a>(
             };
         };
         if url.is_secure() && !to.is_secure() {
-            return Err(Failure::new(Fault::Auth, 403, "the destination redirects from TLS to a clear line"));
+            return Err(Failure::new(Fault::Auth, 403, "the destination redirects from TLS to clear text"));
         }
         if !url.is_same_origin(&to) {
             headers = fields_for_other_servers(&headers);
