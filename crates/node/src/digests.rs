@@ -1,5 +1,6 @@
-//! Digests of files, for every protocol. Over HTTP a digest is computed once: it is kept in a note on the file itself, else in the
-//! state directory, and is void as soon as the file has changed. A request of the native protocol always reads the bytes.
+//! Digests of files, for every protocol. Over HTTP a digest is computed once: it is kept in a note on the file itself (an extended
+//! attribute), else in the state directory, and is void as soon as the file has changed. A request of the native protocol always reads
+//! the bytes.
 //!
 //! A note states the size, time of change and inode that its digests are valid for. None is written for a file that changed a moment
 //! ago, because another change within the same tick of the clock would not show. Simultaneous requests for the same digest of the
@@ -19,7 +20,7 @@ use store::Source;
 
 use self::permits::{NoPermit, ReadPermits};
 
-/// The note's name on the file.
+/// The name of the note.
 const NOTE: &str = "digests";
 /// A file that changed more recently than this may change again without a new time of change.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);

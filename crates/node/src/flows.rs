@@ -1,7 +1,7 @@
 //! Top talkers: the addresses and users that move most, over the last minute, the last hour, and since the node started.
 //!
 //! Time is cut into buckets of 5 s for the minute and of 5 min for the hour; thirteen of each are kept, so that twelve whole
-//! buckets always exist. A bucket has three tables of the heaviest, [`ROWS`] rows each ([`sketch`]), and exact sums of the bytes
+//! buckets always exist. A bucket has three tables of those that moved most, [`ROWS`] rows each ([`sketch`]), and exact sums of the bytes
 //! over IPv4 and IPv6. In all there are 27 buckets of 3 tables: 81,000 rows. A row takes about 100 bytes; the name of a user, at
 //! most 512 bytes, is shared by all tables. So the memory is about 10 MB if that many addresses move bytes within an hour, and
 //! tens of kB on most nodes.
@@ -116,6 +116,7 @@ impl Ring {
 struct Windows {
     minute: Ring,
     hour: Ring,
+    /// All since the node started.
     start: Bucket,
 }
 

@@ -21,7 +21,7 @@ use crate::retention::Retention;
 const TAKEOVER: Duration = Duration::from_secs(10);
 /// Delegated transfers that have ended and are still listed.
 const ENDED_MAX: usize = 1000;
-/// Bytes of the failures in the receipt of each of them, and the bytes of a failure besides its texts.
+/// The most bytes of the failures in the receipt of an ended transfer, and the bytes that a failure counts besides its texts.
 const FAILURES_BYTES_MAX: usize = 128 << 10;
 const FAILURE_BYTES: usize = 128;
 
@@ -45,18 +45,29 @@ struct Table {
 
 /// The table of jobs. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Jobs(Arc<(Mutex<Table>, Condvar)>);
+pub(crate) struct Jobs(Arc<SharedTable>);
+
+#[derive(Default)]
+struct SharedTable {
+    table: Mutex<Table>,
+    /// Notified when an entry is removed.
+    removed: Condvar,
+}
 
 /// Removes a job's entry from the table when dropped.
-struct Guard(Jobs, Key, u64);
+struct EntryGuard {
+    jobs: Jobs,
+    key: Key,
+    number: u64,
+}
 
-impl Drop for Guard {
+impl Drop for EntryGuard {
     fn drop(&mut self) {
-        let mut table = self.0.table();
-        if table.entries.get(&self.1).is_some_and(|entry| entry.number == self.2) {
-            table.entries.remove(&self.1);
+        let mut table = self.jobs.table();
+        if table.entries.get(&self.key).is_some_and(|entry| entry.number == self.number) {
+            table.entries.remove(&self.key);
         }
-        self.0.0.1.notify_all();
+        self.jobs.0.removed.notify_all();
     }
 }
 
@@ -89,7 +100,7 @@ fn unknown(job: &JobName) -> Refusal {
 
 impl Jobs {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.0.lock()
+        self.0.table.lock()
     }
 
     /// Begins a job. An earlier attempt at it is cancelled first: its connection has broken, and the node has not noticed yet.
@@ -116,10 +127,10 @@ impl Jobs {
                 let reason = "an earlier attempt at this job has not ended yet (is its storage stuck?)";
                 return Err(Refusal::new(Fault::Path, reason));
             }
-            self.0.1.wait_for(&mut table, left);
+            self.0.removed.wait_for(&mut table, left);
         }
         let number = self.insert(&mut table, key, holder, control);
-        Ok(Box::new(Guard(self.clone(), key, number)))
+        Ok(Box::new(EntryGuard { jobs: self.clone(), key, number }))
     }
 
     fn insert(&self, table: &mut Table, key: Key, holder: &str, control: &Control) -> u64 {

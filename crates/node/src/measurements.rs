@@ -70,7 +70,7 @@ impl MeasurementLog {
     fn bounded(dir: Option<PathBuf>, bytes_max: u64) -> MeasurementLog {
         let mut state = State { next: 1, first: 1, ..State::default() };
         if let Some(dir) = &dir {
-            match known(dir) {
+            match stored_files(dir) {
                 Ok(files) => state.adopt(dir, files),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => tracing::warn!(%error, dir = %dir.display(), "earlier measurements cannot be read"),
@@ -210,7 +210,8 @@ fn file(dir: &Path, first: u64) -> PathBuf {
     dir.join(format!("{first:020}.jsonl"))
 }
 
-fn known(dir: &Path) -> io::Result<Vec<(u64, u64)>> {
+/// The files in the directory: first number and length of each, in order.
+fn stored_files(dir: &Path) -> io::Result<Vec<(u64, u64)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -290,7 +291,7 @@ mod tests {
         for _ in 0..4_000 {
             log.append("a", Uuid::nil(), 0.0, 1.0, missed("some words that make it longer than it needs to be"));
         }
-        let bytes: u64 = known(dir.path()).unwrap().iter().map(|(_, bytes)| bytes).sum();
+        let bytes: u64 = stored_files(dir.path()).unwrap().iter().map(|(_, bytes)| bytes).sum();
         assert!(bytes <= 400_000, "{bytes}");
         let page = get(&log, "a", 10, 5_000);
         assert!(page.dropped > 500 && page.dropped == page.measurements[0].number - 11, "{}", page.dropped);

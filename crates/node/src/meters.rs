@@ -176,6 +176,7 @@ pub(crate) struct Meters {
     integrity: Counter,
     refusals: [Counter; RefusalReason::ALL.len()],
     logins: Counter,
+    /// Requests for new settings: those that were applied, and those that were refused.
     reloads: [Counter; 2],
     live: LiveWork,
     connections: OnceLock<CountConnections>,

@@ -149,9 +149,9 @@ impl<T: OrderEntry> OrderTable<T> {
         let mut running: HashMap<&str, usize> = HashMap::new();
         self.under_way().for_each(|entry| *running.entry(entry.holder()).or_default() += 1);
         let has_room = |entry: &&T| running.get(entry.holder()).is_none_or(|own| *own < T::RUNNING_MAX.0);
-        let mut turns = self.queued().filter(has_room).peekable();
-        let first = *turns.peek()?;
-        Some(turns.find(|entry| is_preferred(entry)).unwrap_or(first).id())
+        let mut eligible = self.queued().filter(has_room).peekable();
+        let first = *eligible.peek()?;
+        Some(eligible.find(|entry| is_preferred(entry)).unwrap_or(first).id())
     }
 
     /// Removes an order from the queue; `false` if it does not wait.

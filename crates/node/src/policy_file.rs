@@ -31,7 +31,7 @@ pub struct PolicyFileError {
     pub why: String,
 }
 
-/// The facts that show a change of the file: time of change (seconds, nanoseconds), size, inode.
+/// The part of a file's metadata that shows a change: time of change (seconds, nanoseconds), size, inode.
 type Stamp = (i64, i64, u64, u64);
 
 /// The file of the policy, and the policy that was loaded from it.
@@ -43,14 +43,14 @@ pub(crate) struct PolicyFile {
 /// The policy in force, and the state of its file.
 struct LoadedPolicy {
     policy: Arc<Policy>,
-    /// The file's facts at the last check; none if there was no file. An error is kept by its kind, so that it is logged once.
+    /// The file's stamp at the last check; none if there was no file. An error is kept by its kind, so that it is logged once.
     seen: Result<Option<Stamp>, io::ErrorKind>,
     checked_at: Instant,
 }
 
 fn stamp(path: &Path) -> Result<Option<Stamp>, io::ErrorKind> {
     match fs::metadata(path) {
-        Ok(facts) => Ok(Some((facts.mtime(), facts.mtime_nsec(), facts.size(), facts.ino()))),
+        Ok(metadata) => Ok(Some((metadata.mtime(), metadata.mtime_nsec(), metadata.size(), metadata.ino()))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.kind()),
     }

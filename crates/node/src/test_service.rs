@@ -186,7 +186,7 @@ impl TestService {
         } else if of_holder.udp_bit_s + udp_bit_s > bound {
             let bound = BitRate(LIMITS.anonymous_udp_bit_s);
             Some(format!(
-                "guests without a key may send datagrams at up to {bound} in all: lower the rate, or use an access key"
+                "anonymous clients may send datagrams at up to {bound} in all: lower the rate, or use an access key"
             ))
         } else {
             None
@@ -427,9 +427,9 @@ mod tests {
     fn tests_and_volume_of_a_client_are_bounded() {
         let service = TestService::default();
         let permit = |who: &str| service.permit(who, 0.0, f64::INFINITY);
-        let permits: Vec<_> = (0..LIMITS.tests).map(|_| permit("somebody").unwrap()).collect();
-        assert!(permit("somebody").is_err_and(|refusal| refusal.reason.contains("32 tests")));
-        assert!(permit("somebody else").is_ok());
+        let permits: Vec<_> = (0..LIMITS.tests).map(|_| permit("a holder").unwrap()).collect();
+        assert!(permit("a holder").is_err_and(|refusal| refusal.reason.contains("32 tests")));
+        assert!(permit("another holder").is_ok());
         let many = TESTS_IN_ALL / LIMITS.tests;
         let others: Vec<_> = (1..many)
             .flat_map(|n| (0..LIMITS.tests).map(move |_| n))
@@ -437,7 +437,7 @@ mod tests {
             .collect();
         assert!(permit("one too many").is_err_and(|refusal| refusal.reason.contains("256 tests")));
         drop((permits, others));
-        assert!(permit("somebody").is_ok());
+        assert!(permit("a holder").is_ok());
         let at = |text: &str| text.parse::<IpAddr>().unwrap();
         assert!(service.count(at("192.0.2.1"), LIMITS.bytes_a_day - 1));
         assert!(!service.count(at("::ffff:192.0.2.1"), 5), "the bound is exceeded");

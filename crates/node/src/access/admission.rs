@@ -45,7 +45,7 @@ impl AccessControl {
         &self.state
     }
 
-    /// A login of the native protocol.
+    /// The access of a client that logs in by the native protocol.
     ///
     /// # Errors
     /// The policy does not admit the address, or the key is unknown, expired or revoked.

@@ -17,13 +17,13 @@ use wire::frame::JobName;
 use super::AccessControl;
 use crate::clock::unix_seconds;
 
-/// How long a delegated key opens sessions, seconds; a session that is open by then continues.
+/// How long a delegated key opens sessions, seconds. A session that has been opened continues after that.
 const DELEGATED_SECONDS: i64 = 15 * 60;
 
 /// Delegated keys that are valid at once: in all, and of one holder.
 const DELEGATED_MAX: (usize, usize) = (10_000, 2_500);
 
-/// How long a key of this node to itself is valid.
+/// How long a key with which this node opens a session with itself is valid.
 const LOOPBACK_WITHIN: Duration = Duration::from_secs(60);
 
 /// The delegated keys that are valid.
@@ -71,8 +71,8 @@ impl Delegations {
     pub fn take_loopback(&self, id: &[u8; 8], secret: &[u8; 32]) -> Option<Access> {
         let mut loopback = self.loopback.lock();
         // Digests are compared, so that the time of the comparison tells nothing about the secret.
-        let is_it = loopback.get(id).is_some_and(|known| known.digest == <[u8; 32]>::from(Sha256::digest(secret)));
-        let known = if is_it { loopback.remove(id)? } else { return None };
+        let is_valid = loopback.get(id).is_some_and(|known| known.digest == <[u8; 32]>::from(Sha256::digest(secret)));
+        let known = if is_valid { loopback.remove(id)? } else { return None };
         Some(known.access).filter(|_| known.since.elapsed() < LOOPBACK_WITHIN)
     }
 

@@ -33,7 +33,7 @@ impl AccessControl {
         check(&self.rules(on_loopback), address)
     }
 
-    /// The check of [`AccessControl::may_dial`] with the policy of this moment.
+    /// The check of [`AccessControl::may_dial`] as a function, with the present policy.
     pub fn dial_guard(&self, on_loopback: bool) -> Arc<Guard> {
         let rules = self.rules(on_loopback);
         Arc::new(move |address| check(&rules, address))

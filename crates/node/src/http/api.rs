@@ -60,7 +60,7 @@ enum RouteAccess {
     Public,
     /// Every principal that is admitted; the answer is about what it may see.
     Admitted,
-    /// The same, and without a credential the addresses of `--metrics`, which get the complete answer.
+    /// As `Admitted`; and the addresses of `--metrics` without a credential, which get the complete answer.
     Monitoring,
     /// Every principal with a credential.
     Authenticated,

@@ -1,5 +1,5 @@
-//! The call-out: a program of the operator that decides about requests. It reads JSON and answers in JSON within a time. A missing
-//! answer is a refusal, which is not remembered; if too many programs run, the client is asked to try again later.
+//! The call-out: a program of the operator that decides about requests. It reads JSON and answers in JSON within a time. Without an
+//! answer the request is refused, and the refusal is not remembered; if too many programs run, the client is asked to try again later.
 //!
 //! [`RUNNING_MAX`] programs run at once. Half of these permits are reserved for clients with a credential, and each client prefix
 //! has a bound, with and without a credential.
@@ -111,8 +111,8 @@ impl RunningCallouts {
     fn has_room(&self, from: IpAddr, has_credential: bool) -> bool {
         let of_client = self.by_client.get(&(from, has_credential)).copied().unwrap_or(0);
         let of_client_max = if has_credential { AUTHENTICATED_OF_CLIENT_MAX } else { ANONYMOUS_OF_CLIENT_MAX };
-        let has_kind = has_credential || self.anonymous < ANONYMOUS_MAX;
-        self.all < RUNNING_MAX && has_kind && of_client < of_client_max
+        let has_room_for_kind = has_credential || self.anonymous < ANONYMOUS_MAX;
+        self.all < RUNNING_MAX && has_room_for_kind && of_client < of_client_max
     }
 }
 

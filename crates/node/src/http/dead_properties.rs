@@ -1,5 +1,5 @@
 //! Dead properties (RFC 4918, section 4): properties that clients have given files and directories. They are kept in a note on each
-//! entry, so that they stay with it when it is renamed and vanish when it is removed.
+//! entry (an extended attribute), so that they stay with it when it is renamed and vanish when it is removed.
 
 use model::RelPath;
 use serde::{Deserialize, Serialize};

@@ -27,7 +27,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     check_origin(context)?;
     if let Some(parts) = Parts::of(&context.request().headers) {
         let bytes = upload(context, parts)?;
-        return back(context, None, bytes);
+        return redirect_to_page(context, None, bytes);
     }
     let body = read_short_body(context.exchange, SHORT_BODY_BYTES_MAX, "a form")?;
     // Forms encode spaces as plus signs.
@@ -41,15 +41,15 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
             let id = id.ok_or_else(|| {
                 refuse(500, "no session can be opened for this credential: send it with each request")
             })?;
-            back(context, Some(Some(id)), 0)
+            redirect_to_page(context, Some(Some(id)), 0)
         }
         Some("leave") => {
             context.web.authenticator.sessions.close(context.request(), context.exchange.is_secure());
-            back(context, Some(None), 0)
+            redirect_to_page(context, Some(None), 0)
         }
         Some("mkdir") => {
             make_dir(context, &field("name").unwrap_or_default())?;
-            back(context, None, 0)
+            redirect_to_page(context, None, 0)
         }
         _ => Err(refuse(400, "the form does not say what to do")),
     }
@@ -66,7 +66,7 @@ fn check_origin(context: &RequestContext<'_>) -> Outcome<()> {
 }
 
 /// Redirects the browser to the page itself, and sets or removes the session's cookie.
-fn back(context: &mut RequestContext<'_>, session: Option<Option<String>>, bytes: u64) -> Outcome {
+fn redirect_to_page(context: &mut RequestContext<'_>, session: Option<Option<String>>, bytes: u64) -> Outcome {
     let mut response = Response::new(303).with("Location", "?").with("Cache-Control", "no-store");
     if let Some(id) = session {
         let cookie = sessions::cookie(&context.request().headers, context.exchange.is_secure(), id.as_deref());

@@ -65,7 +65,7 @@ pub(crate) fn content_type(path: &RelPath) -> &'static str {
 }
 
 /// The fields of an answer that describe a file.
-fn facts(stat: &Stat) -> Headers {
+fn file_fields(stat: &Stat) -> Headers {
     Headers::new()
         .with("Accept-Ranges", "bytes")
         .with("ETag", etag(stat).to_string())
@@ -100,7 +100,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let source = resolved.store.open(&resolved.path)?;
     let stat = source.stat()?;
     let file = OpenFile { source, stat, path: resolved.path };
-    let mut headers = facts(&file.stat);
+    let mut headers = file_fields(&file.stat);
     match judge(context.request(), true, Some(&current(&file.stat))) {
         Verdict::Proceed => {}
         Verdict::NotModified => {

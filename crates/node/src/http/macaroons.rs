@@ -95,12 +95,12 @@ fn issue(context: &RequestContext<'_>, path: &RelPath, request: &MacaroonRequest
         export_and_path(path)?.ok_or_else(|| refuse(400, "ask for a macaroon at a path: /EXPORT/PATH"))?;
     let writable = rules.is_writable(&export).filter(|_| context.access().may_see(&export));
     let writable = writable.ok_or_else(|| refuse(404, Denied::NoExport(export.clone()).to_string()))?;
-    let lacking = |error: &dyn std::fmt::Display| {
+    let failed = |error: &dyn std::fmt::Display| {
         tracing::error!(%error, "no macaroon can be made");
         refuse(500, "the node cannot make macaroons; its operator must look at its log")
     };
-    let secret = rules.state().macaroon_key().map_err(|error| lacking(&error))?;
-    let random = engine::identity::random::<16>().map_err(|error| lacking(&error))?;
+    let secret = rules.state().macaroon_key().map_err(|error| failed(&error))?;
+    let random = engine::identity::random::<16>().map_err(|error| failed(&error))?;
     let uuid = Uuid::from_bytes(random).to_string();
     let origin = context.origin();
     let location = origin.split_once("://").map_or("longhaul", |(_, name)| name);

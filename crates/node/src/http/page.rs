@@ -31,8 +31,9 @@ fn is_for_people(context: &RequestContext<'_>) -> bool {
     context.request().headers.all("accept").any(|kinds| kinds.contains("text/html"))
 }
 
-/// Replaces a credential in the address by a session, because an address stays in the browser's history and is sent as a referrer.
-fn without_credential(context: &mut RequestContext<'_>) -> Outcome<Option<RequestOutcome>> {
+/// Moves a credential in the address to a session and redirects the browser to the address without it, because an address stays in
+/// the browser's history and is sent as a referrer. `None` where the request continues.
+fn credential_to_session(context: &mut RequestContext<'_>) -> Outcome<Option<RequestOutcome>> {
     let by_field = context.request().headers.get("authorization").is_some();
     // An invalid credential gets no session: the number of sessions is bounded.
     if context.principal.rejected.is_some() {
@@ -92,7 +93,7 @@ pub(crate) fn directory(context: &mut RequestContext<'_>, store: &dyn Store, pat
         actions.uploads = may(Action::Create);
         actions.makes_dirs = may(Action::MakeDir);
     }
-    if let Some(done) = without_credential(context)? {
+    if let Some(done) = credential_to_session(context)? {
         return Ok(done);
     }
     let entries = store.list(path)?.filter_map(Result::ok);
@@ -177,7 +178,7 @@ pub(crate) fn exports(context: &mut RequestContext<'_>) -> Outcome {
             .challenge_anonymous("this node shows nothing to anonymous clients")
             .into());
     }
-    if let Some(done) = without_credential(context)? {
+    if let Some(done) = credential_to_session(context)? {
         return Ok(done);
     }
     if json::is_wanted(context) {

@@ -36,7 +36,7 @@ fn read_ask(context: &mut RequestContext<'_>) -> Outcome<Ask> {
     dav::propfind::parse(&body).map_err(|e| refuse(400, e.to_string()))
 }
 
-/// The facts of an entry, as a resource.
+/// An entry as a resource of WebDAV.
 fn resource(before: &str, place: &RelPath, stat: &Stat) -> Resource {
     let is_dir = stat.meta.kind == Kind::Dir;
     Resource {
@@ -94,8 +94,8 @@ impl PropertySource<'_> {
     }
 }
 
-/// The facts of an entry, or of the target of a link that stays inside the store.
-fn facts(store: &dyn Store, path: &RelPath, stat: Stat) -> Stat {
+/// The state of an entry; of a link that stays inside the store, the state of its target.
+fn followed(store: &dyn Store, path: &RelPath, stat: Stat) -> Stat {
     if stat.meta.kind != Kind::Symlink {
         return stat;
     }
@@ -110,7 +110,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return root(context) };
     let resolved = context.resolve(Action::Stat, &export, &path)?;
     let stat = match resolved.store.stat(&resolved.path) {
-        Ok(stat) => facts(&*resolved.store, &resolved.path, stat),
+        Ok(stat) => followed(&*resolved.store, &resolved.path, stat),
         Err(error) => return Err(error.into()),
     };
     let is_dir = stat.meta.kind == Kind::Dir;
@@ -132,7 +132,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     for (name, stat) in entries.filter_map(Result::ok) {
         let below = resolved.path.join(&name);
         // An entry that has been removed meanwhile is left out.
-        let Ok(stat) = stat.map(|stat| facts(&*resolved.store, &below, stat)) else { continue };
+        let Ok(stat) = stat.map(|stat| followed(&*resolved.store, &below, stat)) else { continue };
         let mut one = resource(&before, &own.join(&name), &stat);
         source.add_to(context, &below, &path.join(&name), &ask, &mut one);
         document.write(context.exchange, multistatus::response(&one, &ask).as_bytes())?;

@@ -33,8 +33,8 @@ fn now_s() -> f64 {
     now.seconds as f64 + f64::from(now.nanos) / 1e9
 }
 
-/// The result of the participant, its error as a refusal.
-fn done<T>(result: Result<T, ParticipantError>) -> Outcome<T> {
+/// Turns a result of the participant into an outcome: its error becomes a refusal.
+fn to_outcome<T>(result: Result<T, ParticipantError>) -> Outcome<T> {
     result.map_err(|error| refuse(error.status, error.why))
 }
 
@@ -126,25 +126,25 @@ fn value(web: &HttpService, request: &ParticipantRequest) -> Outcome<Value> {
         (Method::Post | Method::Put, ["tasks", task]) => {
             let number = request.parameter("participant").and_then(|text| text.parse().ok()).unwrap_or(0);
             let id = parse_id(task)?;
-            done(participant.add(id, request.peer, number, request.body.clone(), now_s()))?;
+            to_outcome(participant.add(id, request.peer, number, request.body.clone(), now_s()))?;
             Ok(json!(format!("{}/tasks/{id}", request.base)))
         }
         (Method::Get, ["tasks", task]) => {
             let with_detail = request.parameter("detail").is_some_and(|value| value != "false");
-            done(participant.task(&parse_id(task)?, &request.base, with_detail, now_s()))
+            to_outcome(participant.task(&parse_id(task)?, &request.base, with_detail, now_s()))
         }
-        (Method::Delete, ["tasks", task]) => removed(done(participant.remove(&parse_id(task)?, None, caller, now_s()))),
+        (Method::Delete, ["tasks", task]) => removed(to_outcome(participant.remove(&parse_id(task)?, None, caller, now_s()))),
         (Method::Get, ["tasks", task, "runtimes"]) => {
             let (from, to) = (request.time("start", now_s())?, request.time("end", now_s() + 86_400.0)?);
-            done(participant.runtimes(&parse_id(task)?, from, to, now_s()))
+            to_outcome(participant.runtimes(&parse_id(task)?, from, to, now_s()))
         }
         (Method::Put | Method::Post, ["tasks", task, "runs", run]) => {
-            done(participant.put_run(&parse_id(task)?, parse_id(run)?, caller, &request.body, now_s()))?;
+            to_outcome(participant.put_run(&parse_id(task)?, parse_id(run)?, caller, &request.body, now_s()))?;
             Ok(json!("OK"))
         }
         (Method::Get, ["tasks", task, "runs", run]) => run_of(web, request, &parse_id(task)?, &parse_id(run)?),
         (Method::Delete, ["tasks", task, "runs", run]) => {
-            removed(done(participant.remove(&parse_id(task)?, Some(&parse_id(run)?), caller, now_s())))
+            removed(to_outcome(participant.remove(&parse_id(task)?, Some(&parse_id(run)?), caller, now_s())))
         }
         _ => Err(refuse(404, "this node is a participant of tests of throughput: it has no such resource")),
     }
@@ -175,7 +175,7 @@ fn run_of(web: &HttpService, request: &ParticipantRequest, task: &Uuid, run: &Uu
     while waits && Instant::now() < until && !web.services.is_stopping() && !participant.has_ended(task, run, now_s()) {
         std::thread::sleep(CHECK_EVERY);
     }
-    done(participant.run(task, run, &request.base, web.rules.address().port(), now_s()))
+    to_outcome(participant.run(task, run, &request.base, web.rules.address().port(), now_s()))
 }
 
 fn clock() -> Value {

@@ -56,7 +56,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, method: &Method) -> Outco
             send_status(context, 204, Headers::new())
         }
         _ => {
-            let headers = facts(upload.offset, false).with("Upload-Length", upload.bytes.to_string());
+            let headers = upload_fields(upload.offset, false).with("Upload-Length", upload.bytes.to_string());
             send_status(context, 204, headers.with("Cache-Control", "no-store"))
         }
     }
@@ -86,7 +86,7 @@ fn number(request: &Request, field: &str) -> Option<u64> {
     request.headers.get(field).and_then(|text| text.trim().parse().ok())
 }
 
-fn facts(offset: u64, is_complete: bool) -> Headers {
+fn upload_fields(offset: u64, is_complete: bool) -> Headers {
     let complete = if is_complete { "?1" } else { "?0" };
     Headers::new().with("Upload-Offset", offset.to_string()).with("Upload-Complete", complete)
 }
@@ -131,9 +131,9 @@ fn begin(context: &mut RequestContext<'_>, resolved: &ResolvedPath) -> Outcome {
     let sink = PartialUpload(resolved.store.create(&resolved.path, &id.tag())?);
     sink.0.guard();
     sink.0.announce(&FileAnnouncement { size: Some(bytes), mtime: now(), replace: true })?;
-    // Before the answer: the client may send the first part at once, and keeping the file cuts it to the bytes of this sink.
+    // Dropped before the answer: that cuts the file to the bytes of this sink, and the client may send the first part at once.
     drop(sink);
-    let headers = facts(0, false).with("Location", format!("?{PARAMETER}={id}"));
+    let headers = upload_fields(0, false).with("Location", format!("?{PARAMETER}={id}"));
     send_status(context, 201, headers)
 }
 
@@ -182,9 +182,9 @@ fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &Upload
     context.web.uploads.write(id, &upload)?;
     appended?;
     if !is_last {
-        // Before the answer: the client may send the next part at once, and the sink still holds the file's lock.
+        // Dropped before the answer: the sink holds the file's lock, and the client may send the next part at once.
         drop(sink);
-        return send_status(context, 204, facts(upload.offset, false));
+        return send_status(context, 204, upload_fields(upload.offset, false));
     }
     if upload.offset != upload.bytes {
         let reason = format!("the file has {} bytes by Upload-Length, and {} were sent", upload.bytes, upload.offset);

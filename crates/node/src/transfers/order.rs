@@ -106,7 +106,7 @@ pub(crate) fn locator(text: &str) -> Result<Locator, Refusal> {
     })
 }
 
-fn is_spoken(scheme: &str) -> bool {
+fn is_server_scheme(scheme: &str) -> bool {
     super::SCHEMES.contains(&scheme)
 }
 
@@ -120,7 +120,7 @@ fn end(texts: &[String]) -> Result<OrderEnd, Refusal> {
             }
             Locator::Node { place, .. } if text.starts_with('/') => OrderEnd::Here(vec![place]),
             Locator::Node { at, place, .. } => OrderEnd::Node(at, vec![place]),
-            Locator::Remote { scheme, url } if is_spoken(&scheme) => OrderEnd::Server(vec![url]),
+            Locator::Remote { scheme, url } if is_server_scheme(&scheme) => OrderEnd::Server(vec![url]),
             other => {
                 let reason = format!(
                     "{other} cannot be an end of a transfer; write /EXPORT/PATH for a place of this node, and \

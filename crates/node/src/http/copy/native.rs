@@ -69,7 +69,7 @@ impl NativeCopy {
         client.write(&request).ok()?;
         let (response, mut body) = client.answer(&Method::Post).ok()?;
         if response.status != 200 {
-            tracing::info!(status = response.status, "the other node lends no key; the copy goes over HTTP");
+            tracing::info!(status = response.status, "the other node delegates no key; the copy goes over HTTP");
             return None;
         }
         let reply: KeyReply = serde_json::from_slice(&client.read_all(&mut body, ANSWER_BYTES_MAX).ok()?).ok()?;

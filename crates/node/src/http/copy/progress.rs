@@ -162,7 +162,7 @@ impl CopyProgress {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Adds a remote address, of connections that this copy does not close itself.
+    /// Adds the remote address of connections that this copy does not close itself.
     pub fn add_remote(&self, remote: SocketAddr) {
         if let Some((meter, _)) = &self.meter {
             meter.add_remote(remote.ip());

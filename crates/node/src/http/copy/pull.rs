@@ -331,16 +331,17 @@ fn part<'a>(
         _ => return Err(remote::refused(&mut connection.client, &response, body, "GET", &url, &pull.secrets)),
     }
     remote::check_coding(&response, &url, pull.has_promise)?;
-    // After a redirect the server of the bytes may use other entity tags than the server of the names.
+    // After a redirect the server that has the bytes may use other entity tags than the server that redirected.
     let moved_on = url.as_str() != pull.file.url.as_str();
     if !moved_on {
         check_unchanged(&response, pull.file)?;
     }
     let length = body.length();
     if length.is_some_and(|length| length != task.end - task.at) {
-        let due = task.end - task.at;
+        let requested = task.end - task.at;
         let sends = length.unwrap_or(0);
-        return Err(Failure::new(Fault::Peer, 502, format!("the source sends {sends} bytes where {due} were due")));
+        let text = format!("the source sends {sends} bytes where {requested} were requested");
+        return Err(Failure::new(Fault::Peer, 502, text));
     }
     let reached = copy(pull, parts, task, &mut connection.client, body)?;
     let keeps = reached == task.end && !moved_on && !response.headers.lists("connection", "close");
@@ -355,7 +356,7 @@ struct GetResponse<'a> {
     url: HttpUrl,
 }
 
-/// Sends a GET and follows redirects: a name server of a storage redirects to the server that has the bytes.
+/// Sends a GET and follows redirects: the manager of a storage system redirects to the server that has the bytes.
 fn fetch_from<'a>(
     pull: &Pull<'a>,
     mut connection: CopyConnection<'a>,

@@ -46,7 +46,7 @@ enum BodyOutcome {
 struct Push<'a> {
     dialer: &'a Dialer,
     source: &'a dyn Source,
-    /// The facts of the file when it was opened.
+    /// The state of the file when it was opened.
     stat: Stat,
     /// How many digests of the file were known then.
     known_digests: usize,
@@ -97,7 +97,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, destinatio
     if !accepted {
         accept(context)?;
     }
-    // A digest that was just computed may have been noted on the file, which changes the file's facts.
+    // A digest that was just computed may have been noted on the file, which changes the file's ctime (`Stat::changed`).
     let stat = source.stat()?;
     let digests = &context.web.services.digests;
     let push = Push {
@@ -281,8 +281,8 @@ fn send_body(push: &Push<'_>, client: &mut Client) -> Result<BodyOutcome, Failur
     check_unchanged(push).map(|()| BodyOutcome::All)
 }
 
-/// The answer of the destination while the body is being sent, if there is one. Some managers redirect only after `100 Continue`,
-/// when they know which server has room.
+/// The answer of the destination while the body is being sent, if there is one. The managers of some storage systems redirect only
+/// after `100 Continue`, when they know which server has room.
 fn early_answer(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
     let lost = |error| Failure::new(Fault::Path, 502, format!("the connection to the destination broke: {error}"));
     while client.conn_mut().has_input().map_err(lost)? {
@@ -299,7 +299,7 @@ fn check_unchanged(push: &Push<'_>) -> Result<(), Failure> {
     let then = &push.stat;
     let now = push.source.stat()?;
     let is_same = (then.meta.size, then.meta.mtime) == (now.meta.size, now.meta.mtime);
-    // A digest that another client asked for meanwhile is noted on the file, which changes the file's facts.
+    // A digest that another client asked for meanwhile is noted on the file, which changes the file's ctime.
     let is_noted = || push.digests.known(push.source).is_ok_and(|known| known.len() > push.known_digests);
     if is_same && (then.changed == now.changed || is_noted()) {
         return Ok(());

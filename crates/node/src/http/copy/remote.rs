@@ -1,4 +1,4 @@
-//! The other server of a copy: how it is dialled, the facts of its file, and the meaning of its refusals for the client.
+//! The other server of a copy: how it is dialled, the size and digests of its file, and the meaning of its refusals for the client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,8 +75,8 @@ pub(crate) fn secrets(order: &Order) -> Secrets {
     Secrets::of(order.transfer_headers.iter().map(|(_, value)| value))
 }
 
-/// The failure of a refusal by the other server. Its text goes to the client, the log and the audit log, without the secrets that were
-/// sent.
+/// The failure of a copy that the other server refused. Its text goes to the client, the log and the audit log, without the secrets
+/// that were sent.
 pub(crate) fn refused(
     client: &mut Client,
     answer: &Response,
@@ -117,12 +117,12 @@ pub(crate) fn of_status(status: u16, text: String) -> Failure {
     Failure { fault, retry, status, text }
 }
 
-/// A failure before the answer has begun, as a refusal with its status.
+/// Turns a failure before the answer has begun into a refusal with its status.
 pub(crate) fn as_status(failure: Failure) -> Trouble {
     refuse(failure.status, failure.text)
 }
 
-/// The facts of a file at the other server.
+/// A file at the other server, as the server describes it.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteFile {
     /// The URL after redirects.
@@ -170,7 +170,7 @@ pub(crate) fn check_coding(response: &Response, url: &HttpUrl, has_promise: bool
     }
 }
 
-/// Reads the facts of a file from an answer.
+/// Reads the description of a file from an answer.
 pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> RemoteFile {
     let fields = &response.headers;
     RemoteFile {
@@ -184,7 +184,7 @@ pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> Remot
     }
 }
 
-/// Asks the source for the facts of its file, before anything is created here.
+/// Asks the source for the description of its file, before anything is created here.
 pub(crate) fn find_source(
     dialer: &Dialer,
     order: &Order,
@@ -216,7 +216,7 @@ pub(crate) fn find_source(
             let headers = if answer.url.is_same_origin(source) { base } else { fields_for_other_servers(&base) };
             Ok(read(&answer.response, answer.url, headers))
         }
-        // Some servers do not support HEAD: the answer to GET has the facts.
+        // Some servers do not support HEAD: the answer to GET has the description.
         405 | 501 => Ok(read(&Response::new(200), source.clone(), base)),
         _ => {
             let Answer { client, response, body, url, .. } = &mut answer;

@@ -12,7 +12,7 @@ use crate::http::refused::{Outcome, refuse};
 
 /// An upload without a new part for this time is removed.
 const IDLE_MAX: Duration = Duration::from_secs(7 * 86_400);
-/// Unfinished uploads at once.
+/// The most uploads that are unfinished at once.
 const WAITING_MAX: usize = 10_000;
 const ID_BYTES: usize = 16;
 
@@ -136,7 +136,7 @@ impl Uploads {
             let path = entry.path();
             let is_old = entry
                 .metadata()
-                .and_then(|facts| facts.modified())
+                .and_then(|metadata| metadata.modified())
                 .is_ok_and(|changed| now.duration_since(changed).is_ok_and(|idle| idle > IDLE_MAX));
             if !is_old {
                 continue;
