@@ -67,10 +67,10 @@ pub fn policy(bytes: &[u8]) {
 /// Verifies a chain of certificates, each behind its length in two bytes, and parses the same bytes as a list of VOMS servers.
 pub fn certificates(bytes: &[u8]) {
     let mut rest = bytes;
-    let mut shown = Vec::new();
+    let mut chain = Vec::new();
     while let Some((length, after)) = rest.split_first_chunk::<2>() {
         let (one, after) = after.split_at(after.len().min(usize::from(u16::from_be_bytes(*length))));
-        shown.push(CertificateDer::from(one));
+        chain.push(CertificateDer::from(one));
         rest = after;
     }
     let mut voms = VomsServers::default();
@@ -79,10 +79,10 @@ pub fn certificates(bytes: &[u8]) {
     }
     let authorities = Authorities { roots: Arc::new(rustls::RootCertStore::empty()), voms };
     assert!(
-        x509::verify(&shown, &authorities, 1_780_000_000).is_err(),
+        x509::verify(&chain, &authorities, 1_780_000_000).is_err(),
         "a chain was accepted that no authority signed"
     );
-    shown.iter().for_each(|one| drop((x509::subject(one), x509::public_key(one))));
+    chain.iter().for_each(|one| drop((x509::subject(one), x509::public_key(one))));
     // The attributes in a proxy, without the signatures around them.
     x509::fuzz_attributes(bytes);
 }

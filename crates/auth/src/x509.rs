@@ -73,14 +73,14 @@ pub struct Authorities {
 ///
 /// # Errors
 /// [`ChainError`]: the chain proves no identity; one sentence.
-pub fn verify(shown: &[CertificateDer<'_>], authorities: &Authorities, now: i64) -> Result<Identity, ChainError> {
-    if shown.is_empty() {
+pub fn verify(chain: &[CertificateDer<'_>], authorities: &Authorities, now: i64) -> Result<Identity, ChainError> {
+    if chain.is_empty() {
         return Err(ChainError::Empty);
     }
-    if shown.len() > CHAIN_CERTIFICATES || shown.iter().any(|one| one.len() > CERTIFICATE_BYTES) {
+    if chain.len() > CHAIN_CERTIFICATES || chain.iter().any(|one| one.len() > CERTIFICATE_BYTES) {
         return Err(ChainError::TooLong);
     }
-    let Proxies { proxies, end_entity, above, is_limited, expires } = Proxies::split(shown, now)?;
+    let Proxies { proxies, end_entity, above, is_limited, expires } = Proxies::split(chain, now)?;
     let name = end_entity.name().ok_or(ChainError::Nameless)?;
     verify_end_entity(&end_entity, above, &authorities.roots, now)?;
     let (attributes, refused_attributes) = voms::attributes(&proxies, &end_entity, authorities, now);

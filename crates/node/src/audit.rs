@@ -15,7 +15,7 @@ use serde::Serialize;
 
 /// Bytes of a file of the audit log before it is rotated; one older file is kept.
 const PRINCIPALS_BYTES_MAX: u64 = 256 << 20;
-/// The same for the file about clients without a credential.
+/// Bytes of the file about clients without a credential before it is rotated.
 const NOBODY_BYTES_MAX: u64 = 64 << 20;
 /// Bytes that are kept of a client's text: most paths in full, and enough of others to recognise them.
 const TEXT_BYTES_MAX: usize = 512;

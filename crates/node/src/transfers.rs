@@ -1,6 +1,6 @@
 //! Delegated transfers: this node runs them between one of its places and another node or a server, and the client may leave.
-//! They are ordered over HTTP (`http::api`) or over the native protocol (a [`DelegationOrder`]). Either way the order is kept as
-//! JSON: it is stored before it is accepted and continues after a restart of the node, and its receipt is kept.
+//! They are ordered over HTTP (`http::api`) or over the native protocol (a [`DelegationOrder`]). In both cases the order
+//! is kept as JSON: it is stored before it is accepted, the transfer continues after a restart of the node, and its receipt is kept.
 //!
 //! The client's credentials for the other end (a one-time key, a token) are kept with the order while it is under way, never shown,
 //! and removed at its end.

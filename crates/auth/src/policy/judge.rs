@@ -91,8 +91,8 @@ impl Policy {
         if let Some(grant) = client.grant {
             return Ok(self.of_grant(client, grant));
         }
-        if let Some(held) = client.held {
-            return self.of_macaroon(client, held);
+        if let Some(macaroon) = client.held {
+            return self.of_macaroon(client, macaroon);
         }
         if let Some(claims) = client.claims {
             return self.of_token(client, claims);
@@ -130,18 +130,18 @@ impl Policy {
 
     /// The ticket of a macaroon: the actions that its caveats allow, as far as its origin still gives them. The first component of its
     /// path is the export.
-    fn of_macaroon(&self, client: &PresentedCredentials<'_>, held: &VerifiedMacaroon) -> Result<Ticket, Denied> {
+    fn of_macaroon(&self, client: &PresentedCredentials<'_>, macaroon: &VerifiedMacaroon) -> Result<Ticket, Denied> {
         if !self.macaroons.on {
             return Err(MacaroonError::Off.into());
         }
-        if held.from.iter().any(|from| !is_in(from, client.address)) {
+        if macaroon.from.iter().any(|from| !is_in(from, client.address)) {
             return Err(MacaroonError::Address(client.address).into());
         }
-        let name = if held.name.is_empty() { &held.uuid } else { &held.name };
-        let mut ticket = ticket(format!("macaroon {}", shown(name)), held.holder(), held.before);
-        if let Some((export, prefix)) = split(&held.path) {
-            let actions = held.actions() & self.remaining_actions(client, held, &export, &prefix);
-            if actions.is_empty() && !held.actions().is_empty() {
+        let name = if macaroon.name.is_empty() { &macaroon.uuid } else { &macaroon.name };
+        let mut ticket = ticket(format!("macaroon {}", shown(name)), macaroon.holder(), macaroon.before);
+        if let Some((export, prefix)) = split(&macaroon.path) {
+            let actions = macaroon.actions() & self.remaining_actions(client, macaroon, &export, &prefix);
+            if actions.is_empty() && !macaroon.actions().is_empty() {
                 return Err(MacaroonError::Void.into());
             }
             ticket.permits.push(Permit::own(export, prefix, PathKind::Entry, actions));
@@ -153,17 +153,17 @@ impl Policy {
     fn remaining_actions(
         &self,
         client: &PresentedCredentials<'_>,
-        held: &VerifiedMacaroon,
+        macaroon: &VerifiedMacaroon,
         export: &str,
         path: &RelPath,
     ) -> Actions {
-        let Some(provenance) = &held.provenance else {
+        let Some(provenance) = &macaroon.provenance else {
             // Made from a grant alone: the node checks that the grant still exists.
-            return if held.origin.contains(':') { Actions::NONE } else { Actions::ALL };
+            return if macaroon.origin.contains(':') { Actions::NONE } else { Actions::ALL };
         };
         let is_trusted = match &provenance.issuer {
             Some(known) => self.issuers.iter().any(|issuer| mark(&issuer.iss) == *known),
-            None => !held.origin.starts_with("token:"),
+            None => !macaroon.origin.starts_with("token:"),
         };
         if !is_trusted {
             return Actions::NONE;

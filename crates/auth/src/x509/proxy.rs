@@ -36,24 +36,24 @@ pub(super) struct Proxies<'a> {
 }
 
 impl<'a> Proxies<'a> {
-    pub fn split(shown: &'a [CertificateDer<'a>], now: i64) -> Result<Proxies<'a>, ChainError> {
+    pub fn split(chain: &'a [CertificateDer<'a>], now: i64) -> Result<Proxies<'a>, ChainError> {
         // Counted before any signature is verified, because verifying is costly.
         let is_proxy = |der: &&CertificateDer<'_>| {
             Certificate::parse(der).is_ok_and(|one| !matches!(one.extension(PROXY_CERT_INFO), Ok(None)))
         };
-        if shown.iter().filter(is_proxy).count() > PROXIES {
+        if chain.iter().filter(is_proxy).count() > PROXIES {
             return Err(ChainError::Proxies);
         }
         let mut proxies: Vec<Certificate<'a>> = Vec::new();
         let (mut is_limited, mut expires) = (false, i64::MAX);
-        for (place, der) in shown.iter().enumerate() {
+        for (place, der) in chain.iter().enumerate() {
             let certificate = Certificate::parse(der)?;
             // The signer of a proxy may be an end-entity or another proxy.
             if let Some(below) = proxies.last() {
                 verify_signed(below, &certificate)?;
             }
             let Some(info) = ProxyInfo::of(&certificate)? else {
-                let above = &shown[place + 1..];
+                let above = &chain[place + 1..];
                 return Ok(Proxies { proxies, end_entity: certificate, above, is_limited, expires });
             };
             verify_alone(&certificate, now)?;

@@ -56,7 +56,7 @@ impl AccessControl {
         }
         let live = self.live.load_full();
         let policy = live.policy.policy();
-        // Before the key is checked: an address that is not admitted learns nothing about keys.
+        // Checked before the key: an address that is not admitted learns nothing about keys.
         if !policy.admits(address) {
             return Err(refuse(&Denied::Address(address)));
         }

@@ -74,7 +74,7 @@ impl AccessControl {
         self.resolve_with(access, action, place, &SubmittedLocks::none())
     }
 
-    /// The same for a principal that submits locks.
+    /// Resolves a place as [`AccessControl::resolve`] does, for a principal that submits locks.
     ///
     /// # Errors
     /// As for [`AccessControl::resolve`].

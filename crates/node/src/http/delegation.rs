@@ -45,7 +45,7 @@ pub(crate) struct KeyReply {
 /// Answers a POST of that type.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(404, "a key is for one file")) };
-    // Before the body is read: the node does not wait for a client that may neither read nor write there.
+    // Checked before the body is read: the node does not wait for a client that may neither read nor write there.
     if let Err(trouble) = context.resolve(Action::Read, &export, &path) {
         context.resolve(Action::Create, &export, &path).map_err(|_| trouble)?;
     }

@@ -22,7 +22,7 @@ const MICROSOFT: &str = "urn:schemas-microsoft-com:";
 enum Meaning {
     /// The time of its last change, as HTTP writes dates.
     Modified,
-    /// The same in seconds since 1970, as ownCloud's clients write it.
+    /// The time of its last change in seconds since 1970, as ownCloud's clients write it.
     ModifiedSeconds,
     /// Whether the file is executable.
     Executable,

@@ -92,7 +92,7 @@ impl Schedules {
             }
             Event::Silent { at_ns } => {
                 self.add_measurement(&id, seconds(at_ns), 0.0, Found::Silent);
-                // The target's name may have another address now.
+                // Begun again after two pauses unless it answers before: the target's name may have another address by then.
                 self.set_due(&id, order::retry_s(order::retry_s(unix_seconds_f())));
             }
             Event::Answers { at_ns } => {

@@ -25,7 +25,8 @@ const SOURCES_MAX: usize = 10_000;
 const RETRY_FOR: Duration = Duration::from_secs(15 * 60);
 /// How long a transfer waits for a full target, by default: as `longhaul cp` does.
 const WAIT_SPACE: Duration = Duration::from_secs(10 * 60);
-/// The longest time that an order may set for both: a transfer that waits holds one of a bounded number of places.
+/// The longest time that an order may set for both: a waiting transfer counts as running, and the number of those
+/// is bounded.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The name of a congestion control in the kernel is shorter than this.
 const CONGESTION_BYTES: usize = 16;

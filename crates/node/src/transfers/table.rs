@@ -227,7 +227,7 @@ impl Entry {
     pub fn show(&self) -> Arc<Transfer> {
         let Some(control) = &self.control else { return Arc::clone(&self.base) };
         let shown = control.show();
-        // It has ended when its end is written down.
+        // It is shown as ended only once its end has been recorded.
         let state = if shown.state.is_last() { Stage::Running } else { shown.state };
         let Transfer { id, source, target, created, started, ended, failed, exit, error, .. } = (*self.base).clone();
         let receipt = None;

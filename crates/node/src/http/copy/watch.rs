@@ -23,7 +23,8 @@ struct CopyTimeouts {
     marker: Duration,
     /// A copy has stalled after this time without a byte.
     stall: Duration,
-    /// The same before the first byte: the peer may have to compute a digest or to recall the file from tape.
+    /// A copy without its first byte has stalled after this time: the peer may have to compute a digest or to recall the file from
+    /// tape.
     first: Duration,
 }
 
