@@ -88,8 +88,10 @@ pub fn issue(secret: &[u8; 32], context: &MacaroonContext<'_>, request: &Macaroo
     }
     for path in std::iter::once(&path).chain(&request.paths) {
         let text = std::str::from_utf8(path.as_bytes());
-        caveats
-            .push(format!("path:/{}", text.map_err(|_| refused("hand on a path that is not UTF-8:", "hand on others".into()))?));
+        caveats.push(format!(
+            "path:/{}",
+            text.map_err(|_| refused("hand on a path that is not UTF-8:", "hand on others".into()))?
+        ));
     }
     caveats.push(format!("before:{time}"));
     // A requester who can examine still can with the macaroon: see `CaveatLimits::of`.

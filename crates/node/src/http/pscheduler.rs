@@ -133,7 +133,9 @@ fn value(web: &HttpService, request: &ParticipantRequest) -> Outcome<Value> {
             let with_detail = request.parameter("detail").is_some_and(|value| value != "false");
             to_outcome(participant.task(&parse_id(task)?, &request.base, with_detail, now_s()))
         }
-        (Method::Delete, ["tasks", task]) => removed(to_outcome(participant.remove(&parse_id(task)?, None, caller, now_s()))),
+        (Method::Delete, ["tasks", task]) => {
+            removed(to_outcome(participant.remove(&parse_id(task)?, None, caller, now_s())))
+        }
         (Method::Get, ["tasks", task, "runtimes"]) => {
             let (from, to) = (request.time("start", now_s())?, request.time("end", now_s() + 86_400.0)?);
             to_outcome(participant.runtimes(&parse_id(task)?, from, to, now_s()))
