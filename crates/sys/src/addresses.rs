@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-/// Whether packets to an address stay on this host: the kernel would send them from the same address, as it does for the addresses of
-/// all interfaces. Sends nothing. An address without a route is not the host's own.
+/// Whether packets to an address stay on this host. For an address of one of its own interfaces, the kernel chooses the same address as the
+/// source. Sends nothing. An address without a route is not the host's own.
 pub fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

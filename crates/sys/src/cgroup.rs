@@ -7,29 +7,29 @@ use std::time::Duration;
 /// The directory of the control groups for processors, from the text of `/proc/self/mounts`, and whether they are of version 2.
 pub fn cpu_root(mounts: &str) -> Option<(PathBuf, bool)> {
     let lines = || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let first = lines().find(|words| {
+    let v1 = lines().find(|words| {
         words.get(2) == Some(&"cgroup") && words.get(3).is_some_and(|words| words.split(',').any(|word| word == "cpu"))
     });
-    if let Some(words) = first {
+    if let Some(words) = v1 {
         return Some((PathBuf::from(words[1]), false));
     }
-    let second = lines().find(|words| words.get(2) == Some(&"cgroup2"))?;
-    Some((PathBuf::from(second[1]), true))
+    let v2 = lines().find(|words| words.get(2) == Some(&"cgroup2"))?;
+    Some((PathBuf::from(v2[1]), true))
 }
 
 /// The group of this process below the root, from the text of `/proc/self/cgroup`.
-fn own(groups: &str, is_v2: bool) -> Option<&str> {
-    let of = |line: &&str| {
+fn own_group(groups: &str, is_v2: bool) -> Option<&str> {
+    let is_cpu_group = |line: &&str| {
         let controllers = line.split(':').nth(1).unwrap_or_default();
         if is_v2 { line.starts_with("0::") } else { controllers.split(',').any(|one| one == "cpu") }
     };
-    groups.lines().find(of)?.splitn(3, ':').nth(2)
+    groups.lines().find(is_cpu_group)?.splitn(3, ':').nth(2)
 }
 
 /// The throttled time in the text of `cpu.stat`.
 fn throttled_in(stat: &str) -> Option<Duration> {
-    let of = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
-    of("throttled_usec ").map(Duration::from_micros).or_else(|| of("throttled_time ").map(Duration::from_nanos))
+    let number = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    number("throttled_usec ").map(Duration::from_micros).or_else(|| number("throttled_time ").map(Duration::from_nanos))
 }
 
 /// How long the quota of the process's control group has throttled it so far, summed over processors; none where there is
@@ -37,7 +37,7 @@ fn throttled_in(stat: &str) -> Option<Duration> {
 pub fn throttled() -> Option<Duration> {
     let (root, is_v2) = cpu_root(&fs::read_to_string("/proc/self/mounts").ok()?)?;
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let group = Path::new(own(&groups, is_v2)?);
+    let group = Path::new(own_group(&groups, is_v2)?);
     let below = group.strip_prefix("/").unwrap_or(group);
     throttled_in(&fs::read_to_string(root.join(below).join("cpu.stat")).ok()?)
 }
@@ -55,7 +55,8 @@ mod tests {
         assert_eq!(cpu_root(second), Some((PathBuf::from("/sys/fs/cgroup"), true)));
         assert_eq!(cpu_root("proc /proc proc rw 0 0\nshort\n"), None);
         let groups = "9:name=systemd:/a\n2:cpu,cpuacct:/b:c\n0::/d\n";
-        assert_eq!((own(groups, false), own(groups, true), own("", true)), (Some("/b:c"), Some("/d"), None));
+        let groups_of_both = (own_group(groups, false), own_group(groups, true), own_group("", true));
+        assert_eq!(groups_of_both, (Some("/b:c"), Some("/d"), None));
         assert_eq!(
             throttled_in("nr_periods 5\nnr_throttled 3\nthrottled_time 1500\n"),
             Some(Duration::from_nanos(1_500))

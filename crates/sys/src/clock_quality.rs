@@ -20,7 +20,7 @@ pub struct ClockQuality {
 
 /// The least error where the program that synchronises the clock gives no estimate of its own. Simple clients (SNTP) report an error of
 /// zero as soon as they have set the clock; over the Internet they are right within some tens of milliseconds.
-const UNSTATED: Duration = Duration::from_millis(50);
+const ERROR_UNSTATED: Duration = Duration::from_millis(50);
 
 /// Reads the quality of the clock from the kernel.
 ///
@@ -42,7 +42,7 @@ fn judge(raw: &libc::timex) -> ClockQuality {
     // The unit is nanoseconds where the synchronising program has chosen it, else microseconds.
     let unit = if raw.status & libc::STA_NANO != 0 { 1 } else { 1_000 };
     let offset_ns = raw.offset.saturating_mul(unit);
-    let least = if raw.esterror == 0 { UNSTATED } else { Duration::ZERO };
+    let least = if raw.esterror == 0 { ERROR_UNSTATED } else { Duration::ZERO };
     ClockQuality {
         synchronised: raw.status & libc::STA_UNSYNC == 0,
         error: micros(raw.maxerror).max(Duration::from_nanos(offset_ns.unsigned_abs())).max(least),
@@ -76,7 +76,7 @@ mod tests {
         let off = judge(&raw(libc::STA_PLL, 10, 5, 40_000));
         assert_eq!(off.error, Duration::from_millis(40), "microseconds, and more than the error that is claimed");
         let simple = judge(&raw(0, 0, 0, 0));
-        assert_eq!((simple.synchronised, simple.error), (true, UNSTATED));
+        assert_eq!((simple.synchronised, simple.error), (true, ERROR_UNSTATED));
         assert!(!judge(&raw(libc::STA_UNSYNC, 16_000_000, 16_000_000, 0)).synchronised);
     }
 

@@ -42,9 +42,9 @@ fn get(socket: &UdpSocket, level: libc::c_int, name: libc::c_int) -> io::Result<
 /// # Errors
 /// The kernel refuses the option.
 pub fn queue_errors(socket: &UdpSocket, on: bool) -> io::Result<()> {
-    let four = set(socket, libc::SOL_IP, libc::IP_RECVERR, on.into());
+    let ipv4 = set(socket, libc::SOL_IP, libc::IP_RECVERR, on.into());
     if socket.local_addr()?.is_ipv4() {
-        four
+        ipv4
     } else {
         // The socket may carry IPv4 as well; if it does not, the option has no effect.
         set(socket, libc::SOL_IPV6, libc::IPV6_RECVERR, on.into())
@@ -241,7 +241,7 @@ unsafe fn read_control(header: &libc::msghdr, mut facts: MessageFacts) -> Messag
         let room = (message.cmsg_len as usize).saturating_sub(data as usize - next as usize);
         match (message.cmsg_level, message.cmsg_type) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if room >= size_of::<libc::timespec>() => {
-                // SAFETY: there are as many bytes, and any bits are a timespec; unaligned reads are allowed to be.
+                // SAFETY: there are as many bytes, any bits are a timespec, and `read_unaligned` needs no alignment.
                 let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
                 let whole = u64::try_from(time.tv_sec).unwrap_or(0).saturating_mul(1_000_000_000);
                 facts.stamp_ns = Some(whole.saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0)));

@@ -1,6 +1,6 @@
 //! Reads and changes the settings of a NIC's driver through SIOCETHTOOL (ethtool(8), linux/ethtool.h).
 //!
-//! This module does not know which values are right, and no other names for them than the driver's own.
+//! This module does not know which values are right, and names settings only as the driver does.
 
 mod parse;
 mod request;
@@ -180,7 +180,7 @@ impl Nic {
         self.request(&all).map(drop)
     }
 
-    /// The number of names in a set; none where the driver has no such set.
+    /// The number of names in a set.
     fn count(&self, set: u32) -> io::Result<u32> {
         let mask = 1u64 << set;
         let halves = mask.to_ne_bytes();
@@ -300,7 +300,7 @@ impl Nic {
         Ok(word(request.bytes(), 2)? != 0)
     }
 
-    /// The light that its module receives, mW per lane. Absent where there is no such module, or it does not measure light.
+    /// The optical power that its module receives, mW per lane. Absent where there is no such module, or it does not measure the power.
     ///
     /// # Errors
     /// See [`Nic`].

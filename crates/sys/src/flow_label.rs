@@ -54,8 +54,8 @@ fn set<T>(socket: &impl AsFd, name: libc::c_int, value: &T) -> io::Result<()> {
 /// Leases a label for packets of this socket to `destination`. `connect` to an address with [`flow_info`] of the label then puts it on
 /// every packet of the connection, the SYN included.
 ///
-/// A lease belongs to a whole network namespace, which has at most 32 labels for one mark, so it is shared with every program that
-/// shares too. An exclusive lease would gain nothing, since several flows may have one label (RFC 6437, section 2), and would have a
+/// A lease belongs to a whole network namespace, and a SciTag has at most 32 labels. So the lease is shared with every other program that
+/// shares its own. An exclusive lease would gain nothing, since several flows may have one label (RFC 6437, section 2), and would have a
 /// price: while one exists, the kernel refuses every label that was not leased, to all programs (`flowlabel_has_excl`). "Of one process"
 /// means one thread to the kernel.
 ///

@@ -17,7 +17,7 @@ use rustix::mount::{
 };
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
-/// The namespaces of an emulated host. They exist as long as a descriptor of them or a process in them.
+/// The namespaces of an emulated host. They exist as long as a descriptor of them is open or a process is in them.
 #[derive(Debug)]
 pub struct Namespaces {
     net: File,
@@ -34,8 +34,8 @@ impl Namespaces {
     /// # Errors
     /// No permission (CAP_SYS_ADMIN).
     pub fn make() -> io::Result<Namespaces> {
-        // SAFETY: this thread stops sharing its file system view, network and host name with the others. It still shares
-        // memory and descriptors, with which the function's warning is concerned.
+        // SAFETY: this thread stops sharing its file system view, network and host name with the others. It still shares memory and
+        // descriptors, which the warning of `unshare_unsafe` is about.
         unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS | UnshareFlags::NEWUTS)? };
         mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
         let [net, mount, uts] = KINDS.map(|kind| File::open(format!("/proc/thread-self/ns/{kind}")));

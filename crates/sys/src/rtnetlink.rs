@@ -58,7 +58,7 @@ const DUMPS_MAX: usize = 3;
 /// The parent of a discipline at the root of an interface.
 pub const ROOT: u32 = u32::MAX;
 
-/// An interface. A number that this kernel does not report is none.
+/// An interface. A field is none where this kernel does not report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Its number.
@@ -130,7 +130,8 @@ fn refusal(body: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Sends a request, and passes on messages until the answer is complete. Returns whether the data changed during the answer.
+/// Sends a request with its fixed part and its attributes (`with`), and passes each message of the answer to `each`. Returns whether the
+/// data changed during the answer.
 fn exchange(
     kind: u16,
     flags: u16,

@@ -52,7 +52,8 @@ pub struct Feature {
     pub fixed: bool,
 }
 
-/// Feature number `at` of `struct ethtool_gfeatures`: 32 a block of available, requested, active, never changed.
+/// Feature number `at` of `struct ethtool_gfeatures`: each block describes 32 features by four words: available, requested, active, never
+/// changed.
 pub(super) fn feature(bytes: &[u8], at: usize) -> io::Result<Feature> {
     let block = at / 32;
     let bit = at % 32;
@@ -122,7 +123,7 @@ pub(super) fn words<'a>(mask: u32, names: &[&'a str]) -> Vec<&'a str> {
     names.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, name)| *name).collect()
 }
 
-/// The received light of an optical module, mW a lane, from its memory.
+/// The optical power that a module receives, mW per lane, from its memory.
 pub(super) fn light_mw(kind: u32, memory: &[u8]) -> Option<Vec<f64>> {
     /// Memory maps of linux/ethtool.h: SFP, and two versions of QSFP.
     const SFF_8472: u32 = 2;

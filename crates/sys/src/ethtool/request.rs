@@ -109,9 +109,9 @@ impl NicSocket {
         let data = request.start.as_ptr().cast::<libc::c_char>();
         let mut interface =
             libc::ifreq { ifr_name: self.name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: data } };
-        // SAFETY: both numbers take one ifreq, which lives here, and read and write what its pointer leads to from its
-        // start on, in one run: the mapping of `request`, which is borrowed mutably, and at whose end the guard stops
-        // the kernel (EFAULT).
+        // SAFETY: each of the two ioctls takes one ifreq, which outlives the call, and reads and writes the memory that its pointer leads
+        // to, from the start upwards without gaps. That memory is the mapping of `request`, which is borrowed mutably; the guard at its end
+        // stops the kernel (EFAULT).
         let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), number as _, &raw mut interface) };
         u32::try_from(status).map_err(|_| io::Error::last_os_error())
     }
