@@ -1,5 +1,5 @@
-//! The path laws: what a TCP path can carry, from its round-trip time, window and loss, and how long it takes to get
-//! there. Packets on a line are in [`line`], volumes and couriers in [`freight`].
+//! The path laws: what a TCP path can carry, from its round-trip time, window and loss, and how long it takes to get there. [`line`] has
+//! the laws of packets on a line, [`freight`] those of volumes and of disks sent by courier.
 //!
 //! Units: rates in bit/s, sizes in bytes, times in seconds, loss as a fraction of packets. Each law names its source.
 //! What it does not know: the host (CPU, storage), and congestion control other than the one named. Arguments are

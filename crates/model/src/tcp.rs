@@ -1,4 +1,4 @@
-//! What a kernel knows about a TCP connection, as a value: `sys` reads it, `pilot` decides by it, reports show it.
+//! The kernel's facts about a TCP connection: `sys` reads them, `pilot` decides by them, reports show them.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Sizes and rates, with one spelling each: sizes in bytes (`500MB` = 10^6, `4GiB` = 2^30), rates in decimal bit/s.
 //!
-//! Binary rates and bare numbers as rates are refused, because "200" means bytes, bits or megabits to different tools.
+//! Rates with a binary prefix of bits, and bare numbers as rates, are refused: "200" means bytes, bits or megabits to different tools.
 
 use std::fmt;
 use std::str::FromStr;

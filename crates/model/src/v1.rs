@@ -297,10 +297,10 @@ pub struct Progress {
     pub scanned: bool,
     /// Rate over the last seconds.
     pub rate_bit_s: u64,
-    /// Time to the end, once the totals are final and enough has moved to tell.
+    /// The estimated time to the end, once the totals are final and enough data has arrived for an estimate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eta_s: Option<f64>,
-    /// By how much `eta_s` may be off, either way, as the rate was seen to vary.
+    /// The error of `eta_s` in either direction, from the variation of the rate so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eta_error_s: Option<f64>,
     /// Seconds since the start.

@@ -76,7 +76,7 @@ pub struct Claim {
     pub token: Token,
     /// How long the claim lasts, seconds; 0 ends it.
     pub seconds: f64,
-    /// Running transfers of the node refuse the claim as well.
+    /// The claim is also refused while transfers of the node run.
     pub is_shy_of_transfers: bool,
 }
 
@@ -88,7 +88,7 @@ pub enum ClaimLine {
     Granted,
     /// The claim is refused.
     Busy {
-        /// The test or transfer that refuses it.
+        /// The test or transfer that prevents it.
         why: String,
     },
 }

@@ -37,7 +37,7 @@ struct Walk<'a> {
     value: Option<&'a Value>,
     place: String,
     notes: &'a RefCell<Notes>,
-    /// Set by an element that is an enum to the number of its words, for the list that the element is in.
+    /// For the list that this element is in: an element that is an enum sets it to the number of its words.
     kinds: Option<&'a Cell<usize>>,
 }
 
@@ -240,7 +240,7 @@ struct Word<'a> {
 }
 
 impl Word<'_> {
-    /// The word in the text; otherwise that of the place in a list, or the first one.
+    /// The word in the text; without a text, the word at the index of this element in its list, or the first word.
     fn word(&self) -> Result<&'static str, Error> {
         let found_word = self
             .walk

@@ -67,7 +67,7 @@ pub enum Test {
     Write,
     /// Reads the same files. Without `write` they are written first, which is not counted.
     Read,
-    /// 4 KiB at the end of a file and a flush, again and again, by one worker: what a journal pays.
+    /// One worker appends 4 KiB to a file and flushes it, again and again, as a journal does.
     Fsync,
     /// Create, write, close, rename; then remove. Each worker in a directory of its own, nothing flushed.
     SmallFiles,
@@ -168,8 +168,8 @@ pub struct Point {
     pub calls: u64,
     /// From the first call of the first worker to the end of the last one, its flush included.
     pub seconds: f64,
-    /// The part of `seconds` after the last call: the flush (fsync) of what was written. For `direct` it is the drive's
-    /// own cache and the file's length.
+    /// The part of `seconds` after the last call: the flush (fsync) of what was written. With `direct`, only the drive's own cache and the
+    /// file's length are left to flush.
     pub flush_s: f64,
     /// `bytes` over `seconds`.
     pub rate_bit_s: u64,

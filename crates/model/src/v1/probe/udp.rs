@@ -191,7 +191,7 @@ pub struct UdpReceived {
     pub wire_rate_bit_s: u64,
     /// The number of datagrams sent, as the sender reported; none if its report did not arrive.
     pub expected: Option<u64>,
-    /// Of `expected`, or of all up to the highest number seen.
+    /// Datagrams that are missing of `expected`, or of all up to the highest number seen.
     pub lost: u64,
     /// Runs of lost numbers: the first one and how many; at most 10,000 of them.
     pub lost_runs: Vec<(u64, u64)>,
