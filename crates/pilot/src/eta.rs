@@ -36,7 +36,7 @@ const LEAST_SECONDS: f64 = 0.9;
 const RISING_MAX_SECONDS: f64 = 20.0;
 /// After this part of the work there is a prediction even if the rate still rises.
 const RISING_MAX_DONE: f64 = 0.08;
-/// A rate that still grows by this factor is not predicted from.
+/// While the rate still grows by this factor, there is no prediction.
 const RISING: f64 = 1.25;
 /// After a break the connection starts anew: its rate is no evidence until it has reached this part of the rate before…
 const RECOVERED: f64 = 0.7;
@@ -71,10 +71,10 @@ pub struct Estimator {
 impl Estimator {
     /// Takes the transfer's progress at a time (from any origin), its settings, and whether it waits for something other than the
     /// path.
-    pub fn observe(&mut self, now: Duration, progress: &Progress, steer: &LiveSettings, waits: bool) {
+    pub fn observe(&mut self, now: Duration, progress: &Progress, settings: &LiveSettings, waits: bool) {
         let before = self.last.replace((now, *progress));
         let Some((then, before)) = before else { return };
-        if steer.paused || waits || progress.bytes_arrived < before.bytes_arrived {
+        if settings.paused || waits || progress.bytes_arrived < before.bytes_arrived {
             // The transfer was paused, or a new attempt counts from zero.
             self.recovering = Some(Span::default());
             self.gap = 0.0;
@@ -97,7 +97,7 @@ impl Estimator {
         }
         self.has_begun |= !idle;
         if !idle || self.gap == 0.0 {
-            self.basis = Some((now, *progress, *steer));
+            self.basis = Some((now, *progress, *settings));
         }
     }
 
@@ -130,14 +130,15 @@ impl Estimator {
         self.history.push(span);
     }
 
-    /// The prediction, counted down from the last movement. It is computed here and not in `observe`, since most are never used.
+    /// The prediction, counted down from the last movement. It is computed here and not in `observe`, since most predictions would never be
+    /// used.
     pub fn eta(&self, now: Duration) -> Option<Eta> {
-        let (at, progress, steer) = self.basis.as_ref().filter(|_| self.recovering.is_none())?;
-        let eta = self.predict(progress, steer)?;
+        let (at, progress, settings) = self.basis.as_ref().filter(|_| self.recovering.is_none())?;
+        let eta = self.predict(progress, settings)?;
         Some(Eta { left: eta.left.saturating_sub(now.saturating_sub(*at)), ..eta })
     }
 
-    fn predict(&self, progress: &Progress, steer: &LiveSettings) -> Option<Eta> {
+    fn predict(&self, progress: &Progress, settings: &LiveSettings) -> Option<Eta> {
         if !progress.scanned || progress.is_endless() {
             return None;
         }
@@ -157,7 +158,7 @@ impl Estimator {
             return None;
         }
         // The rate cannot exceed the limit, even if it was just lowered, or a first burst exceeded it.
-        let least = if steer.limit_bit_s > 0 { left.bytes * 8.0 / steer.limit_bit_s as f64 } else { 0.0 };
+        let least = if settings.limit_bit_s > 0 { left.bytes * 8.0 / settings.limit_bit_s as f64 } else { 0.0 };
         let seconds = (left_work / rate.mean).max(least);
         let spread = rate.deviation * (rate.block / rate.seconds + rate.block / seconds.max(rate.block)).sqrt();
         let cost_error = cost.error_seconds(&left) / left_work.max(1e-9);

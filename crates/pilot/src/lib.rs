@@ -5,8 +5,8 @@
 //! the path or a disk, is the limit, and it is removed where it did not help. Design and arithmetic:
 //! `docs/design/path.md`.
 //!
-//! What this crate does not know: sockets, clocks, threads. Time and measurements are arguments, decisions are values; so a
-//! simulator steps the code that runs for real.
+//! What this crate does not know: sockets, clocks, threads. Time and measurements are arguments, decisions are values; so a simulator runs
+//! the same code as a real transfer.
 
 mod accumulator;
 mod congestion;

@@ -102,8 +102,8 @@ pub(super) struct Pacer {
 }
 
 /// Whether the path, and not this host or a window, limits the rate; only then does the rate measure the path.
-pub(super) fn is_path_limited(lapse: &IntervalRates) -> bool {
-    lapse.socket > 0.5 && !lapse.is_windowed(0.3)
+pub(super) fn is_path_limited(rates: &IntervalRates) -> bool {
+    rates.socket > 0.5 && !rates.is_windowed(0.3)
 }
 
 /// Whether a queue too short to show in round trips overflows: slow start sends up to twice what a path takes.

@@ -178,8 +178,8 @@ impl StreamCount {
     fn step(last: &IntervalRates, accumulator: &Accumulator, view: &PathView) -> Option<(Reason, u32)> {
         let streams = view.streams;
         // At the held rate no window should ever be full: one that is full was the limit when the rate was measured.
-        let much = if view.is_full { 3.0 * FULL } else { FULL };
-        if last.is_windowed(much) && view.peer_waits && !accumulator.queue_stands() {
+        let threshold = if view.is_full { 3.0 * FULL } else { FULL };
+        if last.is_windowed(threshold) && view.peer_waits && !accumulator.queue_stands() {
             // All windows full all the time: twice the streams give twice the rate. Full half of the time: fewer are needed.
             let least = if last.fills { 0.5 } else { 0.25 };
             let grown = f64::from(streams) * (1.0 + last.full_window_part().clamp(least, 1.0));

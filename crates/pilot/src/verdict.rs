@@ -129,8 +129,8 @@ pub fn of(case: &Case<'_>) -> Limit {
     if let Some(limit) = waits::verdict(case) {
         return limit;
     }
-    let t = &case.measured;
-    let all_skipped = t.files == 0 && t.bytes == 0 && t.skipped > 0;
+    let measured = case.measured;
+    let all_skipped = measured.files == 0 && measured.bytes == 0 && measured.skipped > 0;
     if all_skipped || sender.is_none() && receiver.is_none() {
         return without_streams(case);
     }
@@ -202,14 +202,14 @@ fn threads<'a>(case: &Case<'a>) -> (Option<AccountedEnd<'a>>, Option<AccountedEn
 
 /// The verdict where no stream carried data.
 fn without_streams(case: &Case<'_>) -> Limit {
-    let t = &case.measured;
-    if t.files > 0 {
+    let measured = case.measured;
+    if measured.files > 0 {
         let evidence = "all of it went on the control connection, within a few round trips";
         return limit("latency", evidence.into(), "nothing: so little data cannot go faster");
     }
-    if t.skipped > 0 {
-        let files = if t.skipped == 1 { "file was" } else { "files were" };
-        let evidence = format!("nothing had to be sent: {} {files} there already, and only compared", t.skipped);
+    if measured.skipped > 0 {
+        let files = if measured.skipped == 1 { "file was" } else { "files were" };
+        let evidence = format!("nothing had to be sent: {} {files} there already, and only compared", measured.skipped);
         return limit(
             "latency",
             evidence,
@@ -310,8 +310,8 @@ fn starved(case: &Case<'_>, sender: &AccountedEnd<'_>, receiver: Option<&Account
         return limit("latency", evidence, "nothing: so little data cannot go faster");
     }
     let evidence = format!("sending threads waited {idle} of their time for the receiver to ask for more");
-    let t = &case.measured;
-    let remedy = if t.files >= SMALL_FILES_MIN && t.bytes / t.files < SMALL_FILE_BYTES {
+    let measured = case.measured;
+    let remedy = if measured.files >= SMALL_FILES_MIN && measured.bytes / measured.files < SMALL_FILE_BYTES {
         "many small files: look at the metadata rate of the target's file system, or pack them"
     } else {
         "the target was slow to take files in: another writer, a full disk that was waited for, or a slow directory there"

@@ -2,7 +2,7 @@
 //!
 //! Time is the sum of a price for each byte and a price for each file. The prices with the highest likelihood are found as for counts
 //! (Poisson): then the total is right, neither price is negative, and a span without files is no evidence about files. Until about a
-//! hundred files have been seen, the price of a file is low.
+//! hundred files have been seen, the price of a file stays near its low assumed value.
 
 use super::history::Span;
 

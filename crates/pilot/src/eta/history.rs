@@ -30,6 +30,7 @@ impl AddAssign for Span {
 pub(super) struct History {
     /// Spans by length, the finest first; each level from old to new.
     levels: Vec<VecDeque<Span>>,
+    /// The finest span, while it is not full yet.
     open: Span,
     total: Span,
 }

@@ -125,9 +125,9 @@ impl<R: BufRead> Rows<R> {
         let mut text = Vec::new();
         let wrong = |what: String| RowError::Line { line: 1, what };
         match read_line(&mut input, &mut text)? {
-            Length::Whole | Length::Last => {}
-            Length::TooLong => return Err(wrong(format!("longer than {LINE_BYTES_MAX} bytes"))),
-            Length::Nothing => return Err(wrong("is empty".into())),
+            LineKind::Whole | LineKind::Last => {}
+            LineKind::TooLong => return Err(wrong(format!("longer than {LINE_BYTES_MAX} bytes"))),
+            LineKind::Nothing => return Err(wrong("is empty".into())),
         }
         let head = std::str::from_utf8(&text).map_err(|_| wrong("is not text".into()))?;
         let names = names(head);
@@ -155,20 +155,20 @@ impl<R: BufRead> Iterator for Rows<R> {
             self.line += 1;
             let line = self.line;
             let wrong = |what: String| Some(Err(RowError::Line { line, what }));
-            let length = match read_line(&mut self.input, &mut self.text) {
-                Ok(length) => length,
+            let kind = match read_line(&mut self.input, &mut self.text) {
+                Ok(kind) => kind,
                 Err(error) => {
                     self.is_over = true;
                     return Some(Err(error.into()));
                 }
             };
-            self.is_over = matches!(length, Length::Last | Length::Nothing);
-            match (length, std::str::from_utf8(&self.text)) {
-                (Length::Nothing, _) => return None,
-                (Length::TooLong, _) => return wrong(format!("longer than {LINE_BYTES_MAX} bytes")),
+            self.is_over = matches!(kind, LineKind::Last | LineKind::Nothing);
+            match (kind, std::str::from_utf8(&self.text)) {
+                (LineKind::Nothing, _) => return None,
+                (LineKind::TooLong, _) => return wrong(format!("longer than {LINE_BYTES_MAX} bytes")),
                 (_, Err(_)) => return wrong("is not text".into()),
                 (_, Ok(text)) if text.trim().is_empty() => {}
-                (_, Ok(text)) => match row(&self.positions, text.trim_end(), length == Length::Last) {
+                (_, Ok(text)) => match row(&self.positions, text.trim_end(), kind == LineKind::Last) {
                     Ok(row) => return Some(Ok(row)),
                     Err(what) => return wrong(what),
                 },
@@ -178,8 +178,9 @@ impl<R: BufRead> Iterator for Rows<R> {
     }
 }
 
+/// What [`read_line`] found.
 #[derive(Clone, Copy, PartialEq)]
-enum Length {
+enum LineKind {
     Whole,
     /// It has no line end: it may have been cut short.
     Last,
@@ -188,13 +189,13 @@ enum Length {
 }
 
 /// Reads one line of at most [`LINE_BYTES_MAX`]; the rest of a longer line is skipped.
-fn read_line(input: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Length> {
+fn read_line(input: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<LineKind> {
     text.clear();
     input.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', text)?;
     match text.last() {
-        None => Ok(Length::Nothing),
-        Some(b'\n') => Ok(Length::Whole),
-        Some(_) if text.len() < LINE_BYTES_MAX => Ok(Length::Last),
+        None => Ok(LineKind::Nothing),
+        Some(b'\n') => Ok(LineKind::Whole),
+        Some(_) if text.len() < LINE_BYTES_MAX => Ok(LineKind::Last),
         Some(_) => loop {
             let rest = input.fill_buf()?;
             let end = rest.iter().position(|byte| *byte == b'\n');
@@ -202,7 +203,7 @@ fn read_line(input: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Length>
             let is_over = end.is_some() || rest.is_empty();
             input.consume(used);
             if is_over {
-                return Ok(Length::TooLong);
+                return Ok(LineKind::TooLong);
             }
         },
     }

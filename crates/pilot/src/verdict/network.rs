@@ -50,7 +50,7 @@ struct Candidate {
     limit: Limit,
 }
 
-/// A limit explains a rate that is within this part of the rate that it allows.
+/// A limit explains a rate that differs from the allowed one by at most this part.
 const NEAR: f64 = 0.2;
 
 impl Candidate {
