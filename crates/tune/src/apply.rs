@@ -44,7 +44,7 @@ pub struct Snapshot {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// The snapshot cannot be read or written.
+    /// The snapshot cannot be written.
     #[error("cannot write the snapshot {path}: nothing was changed")]
     Snapshot {
         /// Its path.
@@ -174,7 +174,7 @@ pub(crate) fn begin(
 /// # Errors
 /// [`ApplyError::Refused`].
 pub(crate) fn set(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError> {
-    // Takes back the first `count` changes.
+    // Takes back the first `count` changes, and makes the error for the one that was refused.
     let refused = |change: &Change, why: HostError, count: usize| {
         let place = change.place.to_string();
         let value = change.after.clone();

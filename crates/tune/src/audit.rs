@@ -201,7 +201,7 @@ fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
     }
 }
 
-/// Whether a driver does not let a feature be changed: a change would fail, and take back the other changes of a plan.
+/// Whether the driver does not let a feature be changed: to try would fail, and a failure takes back the other changes of a plan.
 fn is_fixed(host: &dyn Host, what: &str, subject: Subject<'_>) -> bool {
     let fixed = |nic: &str| host.ethtool(nic, &format!("{what}.fixed")).is_ok_and(|is| is == "yes");
     what.starts_with("feature.") && subject.nic().is_some_and(fixed)

@@ -10,8 +10,8 @@ mod tests;
 
 use model::laws::{self, freight, line};
 
-/// The known numbers of a path, a job and a parcel. Nothing is assumed for a missing number: the lines that need it are missing too. A
-/// number outside of [`USABLE`] counts as missing.
+/// The known numbers of a path, a transfer and a courier. Nothing is assumed for a missing number: the lines that need it are missing too.
+/// A number outside of [`USABLE`] counts as missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Question {
     /// Rate of the line, bit/s, including packet headers and gaps.

@@ -121,7 +121,8 @@ impl ToggledHost<'_> {
 }
 
 /// Measures changes: `rounds` tests without and as many with them. Each round begins in the state in which the one before it ended, so that
-/// neither side is always first. In the end all settings are as before. `on_step` gets every result, and returns whether to go on.
+/// neither side is always first. In the end all settings are as before. `kept` is the directory of the snapshot, and the time that is
+/// written in it. `on_step` gets every result, and returns whether to go on.
 ///
 /// # Errors
 /// [`VerifyError`]. The changes are taken back, or the error names those that could not be.

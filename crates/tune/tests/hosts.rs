@@ -86,7 +86,7 @@ fn a_host_that_is_well_tuned_has_nothing_to_change() {
         (lines_of(&findings, Status::Differs), lines_of(&findings, Status::Unknown)),
         (String::new(), String::new())
     );
-    // A rule that does not apply does so for a known reason.
+    // For each of these rules, the reason why it does not apply is known.
     let not: BTreeSet<&str> =
         findings.iter().filter(|f| f.status == Status::NotApplicable).map(|finding| finding.id.as_str()).collect();
     assert_eq!(not, BTreeSet::from(["T15", "T20", "S01", "S02", "D01a", "D01b", "D03", "D04d", "D05", "D09"]));

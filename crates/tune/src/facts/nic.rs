@@ -10,7 +10,7 @@ use crate::subjects::speed_bit_s;
 /// Counters of packets that a NIC had no room for; not every NIC has all of them.
 const DROPS: [&str; 4] = ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
 
-fn at(nic: &str) -> PathBuf {
+fn sysfs_directory(nic: &str) -> PathBuf {
     Path::new("/sys/class/net").join(nic)
 }
 
@@ -68,7 +68,7 @@ fn mq(host: &dyn Host, nic: &str) -> HostResult<bool> {
 }
 
 fn speed(host: &dyn Host, nic: &str) -> HostResult<String> {
-    let mbit = host.read(&at(nic).join("speed"))?;
+    let mbit = host.read(&sysfs_directory(nic).join("speed"))?;
     match (mbit.parse::<i64>(), speed_bit_s(&mbit)) {
         (_, Some(speed)) => Ok(speed.to_string()),
         (Ok(..=0), None) => Err(HostError::Failed("the link is down, or the driver does not report it".into())),
@@ -77,12 +77,12 @@ fn speed(host: &dyn Host, nic: &str) -> HostResult<String> {
 }
 
 fn queue_names(host: &dyn Host, nic: &str, kind: &str) -> HostResult<Vec<String>> {
-    Ok(host.list(&at(nic).join("queues"))?.into_iter().filter(|name| name.starts_with(kind)).collect())
+    Ok(host.list(&sysfs_directory(nic).join("queues"))?.into_iter().filter(|name| name.starts_with(kind)).collect())
 }
 
 /// The processors in a file of each queue.
 fn masks(host: &dyn Host, nic: &str, kind: &str, what: &str) -> HostResult<Vec<Vec<u32>>> {
-    let mask = |queue: &String| of_mask(&host.read(&at(nic).join("queues").join(queue).join(what))?);
+    let mask = |queue: &String| of_mask(&host.read(&sysfs_directory(nic).join("queues").join(queue).join(what))?);
     queue_names(host, nic, kind)?.iter().map(mask).collect()
 }
 
@@ -113,10 +113,10 @@ fn xps_local(host: &dyn Host, nic: &str) -> HostResult<bool> {
 /// The least MTU of the VLANs on a NIC.
 fn vlan_mtu(host: &dyn Host, nic: &str) -> HostResult<String> {
     let mut least: Option<u32> = None;
-    for name in host.list(&at(nic))? {
+    for name in host.list(&sysfs_directory(nic))? {
         let Some(above) = name.strip_prefix("upper_") else { continue };
         if is_vlan(host, above)? {
-            let mtu = number_in(host, &at(above).join("mtu"))?;
+            let mtu = number_in(host, &sysfs_directory(above).join("mtu"))?;
             least = Some(least.map_or(mtu, |least| least.min(mtu)));
         }
     }
@@ -125,7 +125,7 @@ fn vlan_mtu(host: &dyn Host, nic: &str) -> HostResult<String> {
 
 /// Whether an interface is a VLAN: bridges, bonds and others are above NICs as well.
 fn is_vlan(host: &dyn Host, name: &str) -> HostResult<bool> {
-    match host.read(&at(name).join("uevent")) {
+    match host.read(&sysfs_directory(name).join("uevent")) {
         Ok(text) => Ok(text.lines().any(|line| line == "DEVTYPE=vlan")),
         Err(HostError::Absent) => Err(HostError::Failed(format!("the kind of interface {name} is not known"))),
         Err(why) => Err(why),
@@ -154,7 +154,7 @@ fn tx_checksum(host: &dyn Host, nic: &str) -> HostResult<bool> {
 }
 
 fn drops(host: &dyn Host, nic: &str) -> HostResult<String> {
-    let statistics = at(nic).join("statistics");
+    let statistics = sysfs_directory(nic).join("statistics");
     let present = DROPS
         .iter()
         .map(|name| number_in::<u64>(host, &statistics.join(name)))

@@ -76,8 +76,8 @@ impl Host for Live {
         Ok((clock.synchronised, clock.error.as_secs_f64()))
     }
 
-    /// Opens and closes the file, which changes nothing: so read-only mounts and the rules of containers count. The permission bits count
-    /// as well: root can open files that nobody can write.
+    /// Opens and closes the file, which changes nothing, so that read-only mounts and the restrictions of a container are noticed. The
+    /// permission bits are checked as well, since root can open files that nobody may write.
     fn may_write(&self, path: &Path) -> bool {
         let for_anybody = fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o222 != 0);
         for_anybody && OpenOptions::new().write(true).open(path).is_ok()

@@ -59,7 +59,7 @@ fn doubled_ranks(before: &[f64], after: &[f64]) -> Vec<usize> {
     all.iter().map(rank).collect()
 }
 
-/// The share of all deals of the ranks to the two sides that differ from an even deal by at least as much.
+/// Of all assignments of the ranks to the two sides, the share whose rank sum is at least as far from its mean as that of the samples.
 fn rank_sum_p(before: &[f64], after: &[f64]) -> f64 {
     let ranks = doubled_ranks(before, after);
     let total: usize = ranks.iter().sum();
@@ -76,9 +76,9 @@ fn rank_sum_p(before: &[f64], after: &[f64]) -> f64 {
     // The mean of a sum of n out of N doubled ranks is n/N of their total.
     let distance = |sum: usize| (sum * ranks.len()).abs_diff(before.len() * total);
     let found = distance(ranks.iter().take(before.len()).sum());
-    let deals = &ways[before.len()];
-    let as_far: f64 = deals.iter().enumerate().filter(|(sum, _)| distance(*sum) >= found).map(|(_, ways)| ways).sum();
-    as_far / deals.iter().sum::<f64>()
+    let assignments = &ways[before.len()];
+    let as_far: f64 = assignments.iter().enumerate().filter(|(sum, _)| distance(*sum) >= found).map(|(_, ways)| ways).sum();
+    as_far / assignments.iter().sum::<f64>()
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
         near(rank_sum_p(&high, &low), 2.0 / 252.0);
         // U = 1: one pair the other way round.
         near(rank_sum_p(&[1.0, 2.0, 3.0, 4.0, 6.0], &[5.0, 7.0, 8.0, 9.0, 10.0]), 4.0 / 252.0);
-        // U = 2 of 4 and 4: 8 deals in 70 are as far.
+        // U = 2 of 4 and 4: 8 assignments in 70 are as far.
         near(rank_sum_p(&[1.0, 2.0, 3.0, 6.0], &[4.0, 5.0, 7.0, 8.0]), 8.0 / 70.0);
         near(rank_sum_p(&[1.0; 5], &[1.0; 5]), 1.0);
     }

@@ -90,7 +90,7 @@ fn flow_rate(all: &[Qdisc]) -> HostResult<String> {
 fn set_children(nic: &str, value: &str) -> HostResult<()> {
     let kind = match value.split_whitespace().collect::<Vec<_>>()[..] {
         [kind] => kind,
-        // Undo for queues that differed: their order is not known.
+        // An undo of queues that differed: which of them had which discipline is not known.
         _ => return Err(HostError::Failed(format!("which queue had which of {value:?} is not known"))),
     };
     let mut all = host_result(rtnetlink::qdiscs(nic))?;
