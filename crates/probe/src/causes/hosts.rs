@@ -51,9 +51,9 @@ pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
     causes
 }
 
-/// The term that the result reached, if it is one of a host.
+/// The cause in one of the hosts that limits a direction: a quota, a window, a buffer, or a processor.
 fn of_direction(direction: Direction, report: &Report, lost: bool) -> Option<Cause> {
-    let result = report.directions.iter().find(|w| w.direction == direction)?;
+    let result = report.directions.iter().find(|result| result.direction == direction)?;
     let (sender, receiver) = match direction {
         Direction::Forward => (Segment::NearHost, Segment::FarHost),
         Direction::Reverse => (Segment::FarHost, Segment::NearHost),
@@ -75,7 +75,7 @@ fn of_direction(direction: Direction, report: &Report, lost: bool) -> Option<Cau
             });
         }
     }
-    let at = |kind, segment, weight, remedy: &str| {
+    let cause_at = |kind, segment, weight, remedy: &str| {
         let evidence =
             term.map_or_else(|| result.limit.clone(), |term| format!("{} ({})", result.limit, term.evidence));
         Some(Cause { segment, ..cause(kind, Some(direction), weight, evidence, remedy) })
@@ -89,14 +89,14 @@ fn of_direction(direction: Direction, report: &Report, lost: bool) -> Option<Cau
         }
         Some(window) if window.is_open() && result.binding == "receive_window" => {
             let remedy = "raise net.ipv4.tcp_rmem and net.core.rmem_max there to twice the bandwidth-delay product";
-            return at(Kind::SmallWindow, receiver, 0.7, remedy);
+            return cause_at(Kind::SmallWindow, receiver, 0.7, remedy);
         }
         // The window grows and is read: a longer test would open it.
         _ => {}
     }
     if !lost && result.binding == "send_buffer" {
         let remedy = "raise net.ipv4.tcp_wmem and net.core.wmem_max there to twice the bandwidth-delay product";
-        return at(Kind::SmallWindow, sender, 0.7, remedy);
+        return cause_at(Kind::SmallWindow, sender, 0.7, remedy);
     }
     for (segment, end) in ends.iter().filter(|_| is_starved(&ends[0].1.totals)) {
         let host = &end.host;
@@ -113,8 +113,8 @@ fn of_direction(direction: Direction, report: &Report, lost: bool) -> Option<Cau
     }
     let remedy = "more streams on more processors, larger segments (MTU), offloads; `longhaul probe tcp --scan cores`";
     match result.binding.as_str() {
-        "cpu_sender" => at(Kind::Processor, sender, 0.5, remedy),
-        "cpu_receiver" => at(Kind::Processor, receiver, 0.5, remedy),
+        "cpu_sender" => cause_at(Kind::Processor, sender, 0.5, remedy),
+        "cpu_receiver" => cause_at(Kind::Processor, receiver, 0.5, remedy),
         _ => None,
     }
 }

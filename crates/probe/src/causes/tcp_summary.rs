@@ -36,7 +36,7 @@ impl TcpSummary {
     pub(super) fn of(report: Option<&Report>, direction: Direction) -> Option<TcpSummary> {
         let report = report?;
         let is_forward = direction == Direction::Forward;
-        let result = report.directions.iter().find(|w| w.direction.is_forward() == is_forward)?;
+        let result = report.directions.iter().find(|result| result.direction.is_forward() == is_forward)?;
         let (sender, intervals) =
             if is_forward { (&report.near, &report.intervals) } else { (&report.far, &report.far_intervals) };
         let of_direction = |flow: &Flow| flow.kernel.filter(|_| flow.direction.is_forward() == is_forward);

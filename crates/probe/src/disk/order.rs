@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 /// The unit of files, blocks and direct access.
 pub(super) const PAGE: u64 = sys::files::ALIGNMENT as u64;
-/// Each worker has one block in memory, and some more to write from.
+/// Each worker has one block to read into, or some blocks to write from.
 const BLOCK_BYTES_MAX: u64 = 64 << 20;
 const BLOCKS_BYTES_MAX: u64 = 1 << 30;
 const FILE_BYTES_MAX: u64 = 16 << 40;

@@ -99,7 +99,7 @@ impl Worker<'_> {
         !self.out_of_time && self.shared.halt.load(Ordering::Acquire) == RUNNING
     }
 
-    /// Whether to skip also the work after the last call, such as a flush.
+    /// Whether the work after the last call, such as a flush, is skipped as well.
     pub(super) fn is_halted(&self) -> bool {
         matches!(self.shared.halt.load(Ordering::Acquire), STOPPED | FAILED)
     }

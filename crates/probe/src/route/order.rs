@@ -41,8 +41,8 @@ impl Plans {
             ..sweep::Plan::default()
         };
         sweep.check(sockets)?;
-        let size = |bytes_max| mtu::Plan { bytes_max, lasts, ..mtu::Plan::default() };
-        let mtu = order.mtu_bytes_max.map(size);
+        let mtu_plan = |bytes_max| mtu::Plan { bytes_max, lasts, ..mtu::Plan::default() };
+        let mtu = order.mtu_bytes_max.map(mtu_plan);
         mtu.as_ref().map(mtu::Plan::check).transpose()?;
         Ok(Plans { trace, sweep, mtu })
     }

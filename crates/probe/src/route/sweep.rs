@@ -82,10 +82,10 @@ pub fn sweep(sockets: &[UdpSocket], token: &Token, plan: &Plan, stop: &Stop) -> 
     let start = Instant::now();
     let sockets: Vec<&UdpSocket> = sockets.iter().collect();
     let (traced, mut ending) = trace_all(&sockets, token, &plan.trace, stop)?;
-    let mut known: Vec<FlowStats> = traced.iter().map(|run| flow_stats(run, ending)).collect();
+    let mut stats: Vec<FlowStats> = traced.iter().map(|run| flow_stats(run, ending)).collect();
     let mut is_node = false;
     let left = plan.trace.lasts.saturating_sub(start.elapsed());
-    if ending == Ending::Done && known.iter().any(|one| one.is_reached) {
+    if ending == Ending::Done && stats.iter().any(|one| one.is_reached) {
         drop(traced);
         let mut runs = Vec::new();
         for socket in sockets {
@@ -98,7 +98,7 @@ pub fn sweep(sockets: &[UdpSocket], token: &Token, plan: &Plan, stop: &Stop) -> 
         ending = drive(&mut runs, &pace, stop)?;
         let cut_short = (ending != Ending::Done).then(|| begun.elapsed());
         is_node = runs.iter().any(|run| run.script.is_answered_by_node());
-        for (one, run) in known.iter_mut().zip(&runs) {
+        for (one, run) in stats.iter_mut().zip(&runs) {
             (one.sent, one.answered) = run.script.counts(cut_short);
             one.lost_forward = run.script.lost_forward().min(one.sent.saturating_sub(one.answered));
             (one.rtt_min_s, one.rtt_median_s) = run.script.rtts();
@@ -107,10 +107,10 @@ pub fn sweep(sockets: &[UdpSocket], token: &Token, plan: &Plan, stop: &Stop) -> 
     let end = match ending {
         Ending::OutOfTime => End::OutOfTime,
         Ending::Stopped => End::Interrupted,
-        Ending::Done if known.iter().any(|one| one.is_reached) => End::Reached,
+        Ending::Done if stats.iter().any(|one| one.is_reached) => End::Reached,
         Ending::Done => End::Silent,
     };
-    Ok(Sweep { end, seconds: start.elapsed().as_secs_f64(), ..judge(&known, is_node) })
+    Ok(Sweep { end, seconds: start.elapsed().as_secs_f64(), ..judge(&stats, is_node) })
 }
 
 fn flow_stats(run: &ScriptedFlow<'_, Tracer>, ending: Ending) -> FlowStats {
@@ -130,12 +130,12 @@ fn flow_stats(run: &ScriptedFlow<'_, Tracer>, ending: Ending) -> FlowStats {
 }
 
 /// Groups flows by their hops, and finds those with more loss or longer round trips.
-fn judge(known: &[FlowStats], is_node: bool) -> Sweep {
-    let groups = paths::group(known);
+fn judge(stats: &[FlowStats], is_node: bool) -> Sweep {
+    let groups = paths::group(stats);
     let mut paths = Vec::new();
     let mut flows: Vec<SweepFlow> = Vec::new();
     for (number, group) in groups.iter().enumerate() {
-        let members = || group.flows.iter().map(|flow| &known[*flow]);
+        let members = || group.flows.iter().map(|flow| &stats[*flow]);
         paths.push(SweepPath {
             ports: members().map(|flow| flow.port).collect(),
             hops: group.hops.iter().map(|hop| hop.iter().cloned().collect()).collect(),
@@ -153,8 +153,8 @@ fn judge(known: &[FlowStats], is_node: bool) -> Sweep {
         }));
     }
     flows.sort_by_key(|flow| flow.port);
-    let mut suspects = if is_node { suspects::by_loss(known, &groups) } else { Vec::new() };
-    suspects.extend(suspects::by_delay(known));
+    let mut suspects = if is_node { suspects::by_loss(stats, &groups) } else { Vec::new() };
+    suspects.extend(suspects::by_delay(stats));
     Sweep { flows, paths, suspects, judged: is_node, ..Sweep::default() }
 }
 

@@ -207,16 +207,16 @@ impl Tally {
 
     /// Takes the reflector's number of an answer; returns whether it is new.
     fn take_number(&mut self, number: u32, ordinal: u64, is_first: bool) -> bool {
-        let left = self.sent_with_closers();
+        let departed = self.sent_with_closers();
         let numbers = self.numbers.get_or_insert_with(|| {
             // A reflector whose count began with this test cannot have sent more answers than there were packets.
-            let is_stale = u64::from(number) >= left;
-            let base = if is_stale { number.wrapping_sub(left as u32) } else { 0 };
+            let is_stale = u64::from(number) >= departed;
+            let base = if is_stale { number.wrapping_sub(departed as u32) } else { 0 };
             Numbers { base, is_stale, seen: Bits::default(), least: u64::MAX, most: 0, order: BTreeMap::new() }
         });
         let at = u64::from(number.wrapping_sub(numbers.base));
         // Far more answers than packets: this is no count. The bound also keeps the set below small.
-        if at > 4 * left + 1_024 {
+        if at > 4 * departed + 1_024 {
             self.is_incoherent = true;
             return false;
         }
@@ -311,10 +311,10 @@ impl Tally {
         let Some(numbers) = &self.numbers else { return (0, 0) };
         // Between the first and the last answer both counts are whole; with a reflector that began with the test, from 0.
         let (from, from_number) = if numbers.is_stale { (self.first, numbers.least) } else { (0, 0) };
-        let left = self.last + 1 - from;
+        let departed = self.last + 1 - from;
         let reached = (numbers.most + 1 - from_number).saturating_sub(self.copies_at_reflector);
-        let lost = left - (self.received + self.late + self.closers_answered_count).min(left);
-        let forward = left.saturating_sub(reached).min(lost);
+        let lost = departed - (self.received + self.late + self.closers_answered_count).min(departed);
+        let forward = departed.saturating_sub(reached).min(lost);
         let reverse = lost - forward;
         // Lost closing packets may be among them, in either direction.
         let closers_lost = (self.last + 1).saturating_sub(self.sent).saturating_sub(self.closers_answered_count);

@@ -47,7 +47,7 @@ pub fn longest(flows: &Flows) -> Result<Duration> {
 /// Called with the bytes moved since the last call; `false` ends the test.
 pub type Moved<'a> = &'a dyn Fn(u64) -> bool;
 
-/// Does the far end's half for a session from `near`, over sockets that share the port of `local` with the node's own socket.
+/// Does the far end's half of a task for a session from `near`, over sockets that share the port of `local` with the node's own socket.
 /// `report` sends a line to the near end, and returns whether the near end still reads.
 ///
 /// # Errors

@@ -30,7 +30,7 @@ pub trait Peer {
     fn ask(&mut self, flows: &Flows, hear: &mut dyn FnMut(FlowLine)) -> Result<()>;
     /// The peer's name in messages.
     fn name(&self) -> &str;
-    /// Takes the measured use of both hosts during the last task.
+    /// Receives the measured use of both hosts during the last task.
     fn saw(&mut self, hosts: Hosts) {
         drop(hosts);
     }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ask_holds_the_size_of_its_answer() {
+    fn a_request_holds_the_size_of_its_answer() {
         let mut request = [0; REQUEST_BYTES_MIN];
         assert!(set_answer_bytes(&mut request, 8_973));
         assert_eq!(answer_bytes(&request), Some(8_973));

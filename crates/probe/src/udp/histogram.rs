@@ -26,7 +26,7 @@ impl TimeHistogram {
         self.0.saturating_record(nanos);
     }
 
-    /// The quantile `part`, nanoseconds; 0 where there are no times.
+    /// The quantile `part` (0 to 1), nanoseconds; 0 where there are no times.
     pub fn quantile(&self, part: f64) -> u64 {
         if self.0.is_empty() { 0 } else { self.0.value_at_quantile(part) }
     }

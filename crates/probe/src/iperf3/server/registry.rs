@@ -214,7 +214,7 @@ impl TestSlot {
         Some(hellos)
     }
 
-    /// The test has all its streams, and waits for no more.
+    /// Notes that the test has all its streams, and waits for no more.
     pub(super) fn stop_waiting(&self) {
         if let Some(entry) = self.registry.table().entries.get_mut(&self.cookie) {
             entry.awaited = None;

@@ -17,13 +17,13 @@ pub struct Group {
 
 /// Groups flows, the largest group first. A silent hop contradicts no group: a flow with silent hops belongs to the group with
 /// which it shares most hops.
-pub fn group(known: &[FlowStats]) -> Vec<Group> {
+pub fn group(stats: &[FlowStats]) -> Vec<Group> {
     // The flows with the most known hops are first, and make the groups.
-    let mut order: Vec<usize> = (0..known.len()).collect();
-    order.sort_by_key(|flow| std::cmp::Reverse(known[*flow].hops.iter().filter(|hop| !hop.is_empty()).count()));
+    let mut order: Vec<usize> = (0..stats.len()).collect();
+    order.sort_by_key(|flow| std::cmp::Reverse(stats[*flow].hops.iter().filter(|hop| !hop.is_empty()).count()));
     let mut groups: Vec<Group> = Vec::new();
     for flow in order {
-        let one = &known[flow];
+        let one = &stats[flow];
         let shared = |(index, group): (usize, &Group)| Some((group.shared_hops(one)?, std::cmp::Reverse(index)));
         match groups.iter().enumerate().filter_map(shared).max() {
             Some((_, std::cmp::Reverse(index))) => groups[index].add(flow, one),

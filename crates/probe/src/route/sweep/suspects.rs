@@ -18,12 +18,12 @@ const LONGER_SHARE: f64 = 0.05;
 type Flows = BTreeSet<usize>;
 
 /// The flows that pass each address of a hop, for hops that differ; nearest hop first.
-fn by_address(known: &[FlowStats], among: &Flows) -> Vec<(u8, String, Flows)> {
+fn by_address(stats: &[FlowStats], among: &Flows) -> Vec<(u8, String, Flows)> {
     let mut all: Vec<(u8, String, Flows)> = Vec::new();
     for flow in among {
-        for (hop, ttl) in known[*flow].hops.iter().zip(1..) {
+        for (hop, ttl) in stats[*flow].hops.iter().zip(1..) {
             for address in hop {
-                match all.iter_mut().find(|(its, known, _)| *its == ttl && known == address) {
+                match all.iter_mut().find(|(its, other, _)| *its == ttl && other == address) {
                     Some((.., flows)) => drop(flows.insert(*flow)),
                     None => all.push((ttl, address.clone(), Flows::from([*flow]))),
                 }
@@ -36,28 +36,28 @@ fn by_address(known: &[FlowStats], among: &Flows) -> Vec<(u8, String, Flows)> {
 }
 
 /// The first hop that all of some flows pass, and none of the others.
-fn own_hop(known: &[FlowStats], flows: &Flows, among: &Flows) -> Option<(u8, String)> {
-    let mut all = by_address(known, among).into_iter();
+fn own_hop(stats: &[FlowStats], flows: &Flows, among: &Flows) -> Option<(u8, String)> {
+    let mut all = by_address(stats, among).into_iter();
     all.find(|(.., its)| its == flows).map(|(ttl, address, _)| (ttl, address))
 }
 
 /// Probes sent by some flows, and lost ones.
-fn losses(known: &[FlowStats], flows: &Flows) -> (u32, u32) {
-    let its = || flows.iter().map(|flow| &known[*flow]);
+fn losses(stats: &[FlowStats], flows: &Flows) -> (u32, u32) {
+    let its = || flows.iter().map(|flow| &stats[*flow]);
     let sent = its().map(|one| one.sent).sum();
     (sent, its().map(|one| one.sent - one.answered.min(one.sent)).sum())
 }
 
 /// Lost probes of some flows that did not reach the far end.
-fn lost_forward(known: &[FlowStats], flows: &Flows) -> u32 {
-    flows.iter().map(|flow| known[*flow].lost_forward).sum()
+fn lost_forward(stats: &[FlowStats], flows: &Flows) -> u32 {
+    flows.iter().map(|flow| stats[*flow].lost_forward).sum()
 }
 
 /// The two, three, up to half of all flows that lose most: a member of a bundle has no address of its own.
-fn worst(known: &[FlowStats], among: &Flows) -> Vec<Flows> {
+fn worst(stats: &[FlowStats], among: &Flows) -> Vec<Flows> {
     let share = |flow: &usize| {
-        f64::from(known[*flow].sent - known[*flow].answered.min(known[*flow].sent))
-            / f64::from(known[*flow].sent.max(1))
+        f64::from(stats[*flow].sent - stats[*flow].answered.min(stats[*flow].sent))
+            / f64::from(stats[*flow].sent.max(1))
     };
     let mut flows: Vec<usize> = among.iter().copied().collect();
     flows.sort_by(|a, b| share(b).total_cmp(&share(a)));
@@ -66,11 +66,11 @@ fn worst(known: &[FlowStats], among: &Flows) -> Vec<Flows> {
 
 /// Sets of flows that lose more than the rest, the most certain first: those behind one address, those of one path, each flow by
 /// itself, and the worst flows together. After one set is found, the remaining flows are examined again without it.
-pub fn by_loss(known: &[FlowStats], groups: &[Group]) -> Vec<Suspect> {
-    let mut among: Flows = (0..known.len()).collect();
+pub fn by_loss(stats: &[FlowStats], groups: &[Group]) -> Vec<Suspect> {
+    let mut among: Flows = (0..stats.len()).collect();
     let mut found = Vec::new();
     while among.len() > 1 {
-        let mut sets: Vec<Flows> = by_address(known, &among).into_iter().map(|(.., flows)| flows).collect();
+        let mut sets: Vec<Flows> = by_address(stats, &among).into_iter().map(|(.., flows)| flows).collect();
         sets.extend(
             groups.iter().map(|group| group.flows.iter().copied().filter(|flow| among.contains(flow)).collect()),
         );
@@ -78,28 +78,28 @@ pub fn by_loss(known: &[FlowStats], groups: &[Group]) -> Vec<Suspect> {
         sets.retain(|set| !set.is_empty() && set.len() < among.len());
         let mut seen = BTreeSet::new();
         sets.retain(|set| seen.insert(set.clone()));
-        let (all_sent, all_lost) = losses(known, &among);
+        let (all_sent, all_lost) = losses(stats, &among);
         let compared = sets.len() as f64;
         // A set that was chosen by its losses competes with all possible sets of its size.
-        let worst = worst(known, &among)
+        let worst = worst(stats, &among)
             .into_iter()
             .map(|set| (choose(among.len() as u64, set.len() as u64) * among.len() as f64, set));
         let sets = sets.into_iter().map(|set| (compared, set)).chain(worst);
         let judged = sets.map(|(compared, set)| {
-            let (sent, lost) = losses(known, &set);
+            let (sent, lost) = losses(stats, &set);
             let by_chance = chance(sent.into(), lost.into(), all_sent.into(), all_lost.into());
             (by_chance * compared, set)
         });
         // Of equals, the larger set.
         let most_certain = judged.min_by(|(a, one), (b, other)| a.total_cmp(b).then(other.len().cmp(&one.len())));
         let Some((by_chance, set)) = most_certain.filter(|(by_chance, _)| *by_chance < CHANCE_MAX) else { break };
-        let (sent, lost) = losses(known, &set);
+        let (sent, lost) = losses(stats, &set);
         let mut suspect = Suspect {
             by: SuspectBy::Loss,
-            ports: ports(known, &set),
+            ports: ports(stats, &set),
             sent,
             lost,
-            lost_forward: lost_forward(known, &set),
+            lost_forward: lost_forward(stats, &set),
             others_sent: all_sent - sent,
             others_lost: all_lost - lost,
             chance: Some(by_chance),
@@ -108,7 +108,7 @@ pub fn by_loss(known: &[FlowStats], groups: &[Group]) -> Vec<Suspect> {
             address: None,
             text: String::new(),
         };
-        describe(&mut suspect, own_hop(known, &set, &among));
+        describe(&mut suspect, own_hop(stats, &set, &among));
         found.push(suspect);
         among.retain(|flow| !set.contains(flow));
     }
@@ -116,28 +116,28 @@ pub fn by_loss(known: &[FlowStats], groups: &[Group]) -> Vec<Suspect> {
 }
 
 /// The ports of a set, in ascending order.
-fn ports(known: &[FlowStats], set: &Flows) -> Vec<u16> {
-    let mut ports: Vec<u16> = set.iter().map(|flow| known[*flow].port).collect();
+fn ports(stats: &[FlowStats], set: &Flows) -> Vec<u16> {
+    let mut ports: Vec<u16> = set.iter().map(|flow| stats[*flow].port).collect();
     ports.sort_unstable();
     ports
 }
 
 /// The flows whose least round trip is well above the least of all.
-pub fn by_delay(known: &[FlowStats]) -> Vec<Suspect> {
-    let all: Flows = (0..known.len()).collect();
-    let Some(least) = known.iter().filter_map(|one| one.rtt_min_s).reduce(f64::min) else { return Vec::new() };
+pub fn by_delay(stats: &[FlowStats]) -> Vec<Suspect> {
+    let all: Flows = (0..stats.len()).collect();
+    let Some(least) = stats.iter().filter_map(|one| one.rtt_min_s).reduce(f64::min) else { return Vec::new() };
     let bound = least + LONGER_S_MIN.max(least * LONGER_SHARE);
-    let is_longer = |flow: &usize| known[*flow].rtt_min_s.is_some_and(|rtt| rtt > bound);
+    let is_longer = |flow: &usize| stats[*flow].rtt_min_s.is_some_and(|rtt| rtt > bound);
     let set: Flows = all.iter().copied().filter(is_longer).collect();
-    let Some(rtt) = set.iter().filter_map(|flow| known[*flow].rtt_min_s).reduce(f64::min) else { return Vec::new() };
+    let Some(rtt) = set.iter().filter_map(|flow| stats[*flow].rtt_min_s).reduce(f64::min) else { return Vec::new() };
     let rest: Flows = all.difference(&set).copied().collect();
-    let ((sent, lost), (others_sent, others_lost)) = (losses(known, &set), losses(known, &rest));
+    let ((sent, lost), (others_sent, others_lost)) = (losses(stats, &set), losses(stats, &rest));
     let mut suspect = Suspect {
         by: SuspectBy::Delay,
-        ports: ports(known, &set),
+        ports: ports(stats, &set),
         sent,
         lost,
-        lost_forward: lost_forward(known, &set),
+        lost_forward: lost_forward(stats, &set),
         others_sent,
         others_lost,
         chance: None,
@@ -146,7 +146,7 @@ pub fn by_delay(known: &[FlowStats]) -> Vec<Suspect> {
         address: None,
         text: String::new(),
     };
-    describe(&mut suspect, own_hop(known, &set, &all));
+    describe(&mut suspect, own_hop(stats, &set, &all));
     vec![suspect]
 }
 

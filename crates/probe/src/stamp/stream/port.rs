@@ -225,8 +225,8 @@ impl Port {
         }
     }
 
-    /// Gives the counts of a port that is removed to the minutes that are still open. Its pending packets count as lost without a direction, which cannot be
-    /// found any more.
+    /// Counts the pending packets as lost without a direction, which cannot be found any more, and gives the counts of the port to the
+    /// minutes that are still open.
     pub fn give_up(&mut self, minutes: &mut VecDeque<Minute>) {
         for (number, count) in std::mem::take(&mut self.pending) {
             if let Some(minute) = minutes.iter_mut().find(|minute| minute.number == number) {
