@@ -27,7 +27,7 @@ pub struct StageTimes {
     pub wall: [Duration; STAGES],
     /// Processor time.
     pub cpu: [Duration; STAGES],
-    /// Records sent or taken in.
+    /// Records sent or received.
     pub records: u64,
     /// The longest single time in each stage.
     pub longest: [Duration; STAGES],

@@ -40,7 +40,7 @@ pub enum NameError {
 pub fn show_bytes(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        chunk.valid().chars().for_each(|c| show_char(c, steers(c), &mut out));
+        chunk.valid().chars().for_each(|c| show_char(c, steers_terminal(c), &mut out));
         out.extend(chunk.invalid().iter().map(|b| format!("\\x{b:02x}")));
     }
     out
@@ -49,22 +49,22 @@ pub fn show_bytes(bytes: &[u8]) -> String {
 /// A text to be shown, parts of which may come from a peer: line ends and tabs stay, other characters that steer a terminal are escaped.
 pub fn show_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    text.chars().for_each(|c| show_char(c, steers(c) && c != '\n' && c != '\t', &mut out));
+    text.chars().for_each(|c| show_char(c, steers_terminal(c) && c != '\n' && c != '\t', &mut out));
     out
 }
 
 /// A text as one line for a peer's terminal or log: each character that steers a terminal is replaced by a space.
 pub fn to_plain_line(text: &str) -> String {
-    text.replace(steers, " ")
+    text.replace(steers_terminal, " ")
 }
 
 /// Whether a text has neither line ends nor other characters that steer a terminal.
 pub fn is_plain_line(text: &str) -> bool {
-    !text.contains(steers)
+    !text.contains(steers_terminal)
 }
 
 /// Whether it is a control character, or one that changes the writing direction: with these a text can be made to look like another one.
-fn steers(c: char) -> bool {
+fn steers_terminal(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -1,6 +1,6 @@
 //! docs/probe-json.md names every field that a result can have.
 
-// Tests may unwrap; clippy.toml knows test functions only.
+// Tests may unwrap: clippy.toml permits it in test functions, but not in the functions that they call.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

@@ -168,10 +168,10 @@ impl PathSet {
             all.sort_unstable();
             return all.into_iter().skip(set_by_user as usize).map(|(_, stream)| stream).collect();
         }
-        let of = |state: &PathState| {
+        let surplus_of = |state: &PathState| {
             newest(state.samples.iter().map(|sample| sample.stream).collect(), state.wanted_streams)
         };
-        self.states.iter().flat_map(of).collect()
+        self.states.iter().flat_map(surplus_of).collect()
     }
 
     /// The number of streams that the paths of these streams should have, by this end's pilots; 0 while none has decided.

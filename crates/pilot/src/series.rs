@@ -62,38 +62,38 @@ impl RowWriter {
 
     /// Appends a row for a stream from a sample.
     pub fn stream(&mut self, rows: &mut String, now: Duration, sample: &Sample) {
-        let t = &sample.tcp;
+        let tcp = &sample.tcp;
         let fresh = (StageTimes::default(), 0, now.saturating_sub(sample.spent.total()));
-        let before = self.before.insert(sample.stream, (sample.spent, t.delivered_segments, now));
+        let before = self.before.insert(sample.stream, (sample.spent, tcp.delivered_segments, now));
         // After a break of the path, stream numbers are used again: a total that is lower than before belongs to another stream.
         let before = before.filter(|(spent, ..)| spent.total() <= sample.spent.total());
         let (spent, segments, at) = before.unwrap_or(fresh);
         // The count wraps, and the size of segments may change.
-        let bytes = f64::from(t.delivered_segments.wrapping_sub(segments)) * f64::from(t.mss_bytes);
+        let bytes = f64::from(tcp.delivered_segments.wrapping_sub(segments)) * f64::from(tcp.mss_bytes);
         let rate = bytes * 8e-6 / now.saturating_sub(at).as_secs_f64().max(1e-3);
-        let pace = t.pacing_max_bytes_s.map(|bytes| format!("{:.3}", bytes as f64 * 8e-6)).unwrap_or_default();
+        let pace = tcp.pacing_max_bytes_s.map(|bytes| format!("{:.3}", bytes as f64 * 8e-6)).unwrap_or_default();
         let spent = sample.spent.since(&spent);
         let _ = write!(rows, "{:.3},{},", now.as_secs_f64(), sample.stream);
         stages(rows, &spent);
         let _ = write!(
             rows,
             ",{rate:.3},{:.3},{:.3},{},{},{},{:.3},{pace},{},{},{:.3},{:.3},{:.3},{},{},{},{},{}",
-            ms(t.rtt),
-            ms(t.min_rtt),
-            t.cwnd_segments,
-            t.mss_bytes,
-            t.unacked_segments,
-            t.delivery_rate_bytes_s as f64 * 8e-6,
-            t.bytes_sent,
-            t.bytes_retransmitted,
-            t.busy.as_secs_f64(),
-            t.receive_window_limited.as_secs_f64(),
-            t.send_buffer_limited.as_secs_f64(),
-            t.send_window_bytes,
-            t.unsent_bytes,
+            ms(tcp.rtt),
+            ms(tcp.min_rtt),
+            tcp.cwnd_segments,
+            tcp.mss_bytes,
+            tcp.unacked_segments,
+            tcp.delivery_rate_bytes_s as f64 * 8e-6,
+            tcp.bytes_sent,
+            tcp.bytes_retransmitted,
+            tcp.busy.as_secs_f64(),
+            tcp.receive_window_limited.as_secs_f64(),
+            tcp.send_buffer_limited.as_secs_f64(),
+            tcp.send_window_bytes,
+            tcp.unsent_bytes,
             sample.unread_bytes,
             sample.congestion,
-            t.bytes_received,
+            tcp.bytes_received,
         );
         self.end(rows, &spent);
     }

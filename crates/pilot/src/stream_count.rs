@@ -143,7 +143,7 @@ impl StreamCount {
         let (reason, to) = Self::step(&last, accumulator, view)?;
         let to = to.min(STREAMS_MAX);
         let has_failed =
-            self.failed_steps.iter().any(|v| v.reason == reason && v.from <= view.streams && now < v.until);
+            self.failed_steps.iter().any(|step| step.reason == reason && step.from <= view.streams && now < step.until);
         if to <= view.streams || has_failed {
             return None;
         }
@@ -160,7 +160,7 @@ impl StreamCount {
 
     /// Notes a trial that did not help: the same step is not tried again for a while.
     fn note_failure(&mut self, trial: &StreamTrial, now: Duration) {
-        let known = self.failed_steps.iter_mut().find(|v| v.reason == trial.reason && v.from == trial.from);
+        let known = self.failed_steps.iter_mut().find(|step| step.reason == trial.reason && step.from == trial.from);
         match known {
             Some(step) => {
                 step.restraint = (step.restraint * 2).min(RESTRAINT_MAX);

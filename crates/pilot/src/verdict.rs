@@ -241,16 +241,16 @@ fn cap(case: &Case<'_>, sender: &Shares) -> Limit {
 }
 
 /// The verdict where the receiving host is the limit.
-fn receiving(r: &AccountedEnd<'_>, sender: Option<&AccountedEnd<'_>>, network_idle: &str) -> Limit {
-    let network = sender.map_or(String::new(), |s| format!(", senders waiting for it {}", percent(s.shares.waiting())));
-    let shares = &r.shares;
+fn receiving(receiver: &AccountedEnd<'_>, sender: Option<&AccountedEnd<'_>>, network_idle: &str) -> Limit {
+    let network = sender.map_or(String::new(), |sender| format!(", senders waiting for it {}", percent(sender.shares.waiting())));
+    let shares = &receiver.shares;
     if shares.storage < shares.cpu {
-        let evidence = format!("receiving threads kept processors busy {}{}{network}", percent(shares.cpu), shared(r));
+        let evidence = format!("receiving threads kept processors busy {}{}{network}", percent(shares.cpu), shared(receiver));
         return limit("receiver_cpu", evidence, cpu_remedy(shares, "receiving"));
     }
     let evidence =
         format!("writers busy {}, processors {}{network_idle}{network}", percent(shares.storage), percent(shares.cpu));
-    let remedy = if r.pipe {
+    let remedy = if receiver.pipe {
         "what reads from the pipe is slower than all the rest: look there"
     } else {
         "a faster disk or file system at the target; `longhaul cp zero:10GB FILE` there shows what it takes in"
@@ -259,17 +259,17 @@ fn receiving(r: &AccountedEnd<'_>, sender: Option<&AccountedEnd<'_>>, network_id
 }
 
 /// The verdict where the sending host is the limit.
-fn sending(s: &AccountedEnd<'_>, receiver: Option<&AccountedEnd<'_>>, network_idle: &str) -> Limit {
+fn sending(sender: &AccountedEnd<'_>, receiver: Option<&AccountedEnd<'_>>, network_idle: &str) -> Limit {
     let far =
-        receiver.map_or(String::new(), |r| format!(", receivers waiting for data {}", percent(r.shares.waiting())));
-    let shares = &s.shares;
+        receiver.map_or(String::new(), |receiver| format!(", receivers waiting for data {}", percent(receiver.shares.waiting())));
+    let shares = &sender.shares;
     if shares.storage < shares.cpu {
-        let evidence = format!("sending threads kept processors busy {}{}{far}", percent(shares.cpu), shared(s));
+        let evidence = format!("sending threads kept processors busy {}{}{far}", percent(shares.cpu), shared(sender));
         return limit("sender_cpu", evidence, cpu_remedy(shares, "sending"));
     }
     let evidence =
         format!("readers busy {}, processors {}{network_idle}{far}", percent(shares.storage), percent(shares.cpu));
-    let remedy = if s.pipe {
+    let remedy = if sender.pipe {
         "what writes into the pipe is slower than all the rest: look there"
     } else {
         "a faster disk or file system at the source; `longhaul cp FILE null:` there shows what it gives"

@@ -1,7 +1,7 @@
 //! The disk test on real file systems: the one of the temporary directory, with a small budget, and private ones in memory
 //! that are full, read-only, or filled by another program during the test.
 
-// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+// Tests may unwrap: clippy.toml permits it in test functions, but not in the functions that they call.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::Write;

@@ -2,7 +2,7 @@
 //!
 //! Needs root. If namespaces cannot be made, each test reports that on stderr and passes. The tests run one at a time.
 
-// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+// Tests may unwrap: clippy.toml permits it in test functions, but not in the functions that they call.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "route/emulated.rs"]

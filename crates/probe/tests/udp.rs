@@ -1,6 +1,6 @@
 //! UDP tests over loopback: both ends for real, exact counts.
 
-// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+// Tests may unwrap: clippy.toml permits it in test functions, but not in the functions that they call.
 #![allow(clippy::unwrap_used)]
 
 use std::net::UdpSocket;

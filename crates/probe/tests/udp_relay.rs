@@ -1,6 +1,6 @@
 //! UDP tests through a relay that loses, copies and delays known numbers: the receiver finds exactly these.
 
-// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+// Tests may unwrap: clippy.toml permits it in test functions, but not in the functions that they call.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};

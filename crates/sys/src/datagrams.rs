@@ -160,7 +160,8 @@ struct MessageFacts {
 #[derive(Debug)]
 pub struct ReceiveBuffers {
     bytes: Vec<u8>,
-    each: usize,
+    /// Bytes of the buffer of one message.
+    message_bytes: usize,
     control: Vec<[u64; CONTROL_WORDS]>,
     facts: Vec<MessageFacts>,
 }
@@ -169,9 +170,9 @@ impl ReceiveBuffers {
     /// Room for `messages` messages (at most [`MESSAGES_MAX`]) of `bytes_each` bytes.
     pub fn new(messages: usize, bytes_each: usize) -> ReceiveBuffers {
         let messages = messages.clamp(1, MESSAGES_MAX);
-        let each = bytes_each.max(1);
+        let message_bytes = bytes_each.max(1);
         let control = vec![[0; CONTROL_WORDS]; messages];
-        ReceiveBuffers { bytes: vec![0; messages * each], each, control, facts: Vec::with_capacity(messages) }
+        ReceiveBuffers { bytes: vec![0; messages * message_bytes], message_bytes, control, facts: Vec::with_capacity(messages) }
     }
 
     /// Receives the messages that have arrived. If there is none, and the socket blocks, waits for the first until the socket's read
@@ -185,7 +186,7 @@ impl ReceiveBuffers {
         // SAFETY: headers and vectors of zeros are valid: null pointers, lengths of 0.
         let (mut headers, mut vectors): ([libc::mmsghdr; MESSAGES_MAX], [libc::iovec; MESSAGES_MAX]) =
             unsafe { (zeroed(), zeroed()) };
-        let rooms = self.bytes.chunks_exact_mut(self.each).zip(&mut self.control);
+        let rooms = self.bytes.chunks_exact_mut(self.message_bytes).zip(&mut self.control);
         for ((header, vector), (room, control)) in headers.iter_mut().zip(&mut vectors).zip(rooms) {
             *vector = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
             header.msg_hdr.msg_iov = vector;
@@ -207,7 +208,7 @@ impl ReceiveBuffers {
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         for header in &headers[..received.min(count)] {
             let facts = MessageFacts {
-                bytes: (header.msg_len as usize).min(self.each),
+                bytes: (header.msg_len as usize).min(self.message_bytes),
                 truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
                 ..MessageFacts::default()
             };
@@ -219,7 +220,7 @@ impl ReceiveBuffers {
 
     /// The messages of the last call of [`ReceiveBuffers::receive`].
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
-        self.bytes.chunks_exact(self.each).zip(&self.facts).map(|(room, facts)| Piece {
+        self.bytes.chunks_exact(self.message_bytes).zip(&self.facts).map(|(room, facts)| Piece {
             bytes: &room[..facts.bytes],
             stamp_ns: facts.stamp_ns,
             datagram_bytes: facts.datagram_bytes,

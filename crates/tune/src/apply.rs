@@ -271,17 +271,17 @@ fn write_snapshot(snapshot: &Snapshot, directory: &Path) -> Result<PathBuf, Appl
 /// The program's files, with their new contents.
 fn persistent_files(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    let of = |persist: Persist| changes.iter().filter(move |change| change.persist == persist && !change.follows);
+    let changes_by = |persist: Persist| changes.iter().filter(move |change| change.persist == persist && !change.follows);
     let mut settings: BTreeMap<String, String> = host
         .read(Path::new(SYSCTL_FILE))
         .map(|text| crate::facts::settings(&text).into_iter().collect())
         .unwrap_or_default();
-    for change in of(Persist::SysctlD) {
+    for change in changes_by(Persist::SysctlD) {
         if let SettingLocation::Sysctl(name) = &change.place {
             settings.insert(name.clone(), change.after.clone());
         }
     }
-    if of(Persist::SysctlD).next().is_some() {
+    if changes_by(Persist::SysctlD).next().is_some() {
         let lines: String = settings.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
         files.insert(SYSCTL_FILE.to_owned(), format!("{HEAD}{lines}"));
     }
@@ -295,8 +295,8 @@ fn persistent_files(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, Str
         }
         all.iter().map(|line| format!("{line}\n")).collect::<String>()
     };
-    if of(Persist::Unit).next().is_some() {
-        let lines = of(Persist::Unit)
+    if changes_by(Persist::Unit).next().is_some() {
+        let lines = changes_by(Persist::Unit)
             .map(|change| format!("ExecStart=-/bin/sh -c '{}'", quoted_for_unit(&change.command)))
             .collect();
         let lines = with_earlier(UNIT_FILE, |line| line.starts_with("ExecStart="), lines);
@@ -304,7 +304,7 @@ fn persistent_files(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, Str
         files.insert(UNIT_FILE.to_owned(), format!("{HEAD}{unit}{lines}"));
         files.insert(WANT_FILE.to_owned(), format!("{HEAD}[Unit]\nWants=longhaul-tune.service\n"));
     }
-    let udev: Vec<String> = of(Persist::Udev).filter_map(|change| udev_rule(&change.place, &change.after)).collect();
+    let udev: Vec<String> = changes_by(Persist::Udev).filter_map(|change| udev_rule(&change.place, &change.after)).collect();
     if !udev.is_empty() {
         let udev = with_earlier(UDEV_FILE, |line| line.starts_with("ACTION="), udev);
         files.insert(UDEV_FILE.to_owned(), format!("{HEAD}{udev}"));

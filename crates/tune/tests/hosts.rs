@@ -1,7 +1,7 @@
 //! Audits and changes of recorded hosts, written by hand (`tests/hosts/*.host`): every fault is found, values that cannot be known are
 //! reported as unknown, and every change is restored byte for byte.
 
-// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+// Tests may unwrap: clippy.toml permits it in test functions, but not in the functions that they call.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "hosts/change.rs"]

@@ -1,6 +1,6 @@
 //! Tests the pilot on simulated paths: rates, queues and losses by a fluid model, in virtual time.
 
-// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+// Tests may unwrap: clippy.toml permits it in test functions, but not in the functions that they call.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;

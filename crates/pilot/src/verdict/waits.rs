@@ -19,11 +19,11 @@ pub(super) fn verdict(case: &Case<'_>) -> Option<Limit> {
     if longest.is_zero() || longest.as_secs_f64() < elapsed * MUCH {
         return None;
     }
-    let of = format!("{} of {}", seconds(longest), seconds(case.in_all));
+    let duration = format!("{} of {}", seconds(longest), seconds(case.in_all));
     Some(match part {
         "outage" => {
             let went_on = if !case.measured.failed { ", and the job went on by itself" } else { "" };
-            let evidence = format!("the path or the other end was away for {of}{went_on}");
+            let evidence = format!("the path or the other end was away for {duration}{went_on}");
             limit(
                 part,
                 evidence,
@@ -31,11 +31,11 @@ pub(super) fn verdict(case: &Case<'_>) -> Option<Limit> {
             )
         }
         "space" => {
-            let evidence = format!("the target was full for {of}");
+            let evidence = format!("the target was full for {duration}");
             limit(part, evidence, "more room at the target: the job waits for it as long as --wait-space says")
         }
         _ => {
-            let evidence = format!("another job was writing the same file for {of}");
+            let evidence = format!("another job was writing the same file for {duration}");
             limit(part, evidence, "one job for each file: `longhaul job list` at the target shows them")
         }
     })

@@ -162,7 +162,7 @@ pub struct Storage {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub naming: String,
     /// The attributes that expressions of rules use, with their values.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "words_and_values")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "scalars_as_text")]
     pub attributes: BTreeMap<String, String>,
     /// The capacity, bytes; default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,8 +178,8 @@ pub struct Storage {
     pub greedy: bool,
 }
 
-/// Reads values that are strings, numbers or booleans.
-fn words_and_values<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+/// Reads a table whose values are strings, numbers or booleans; each value becomes text.
+fn scalars_as_text<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Value {
@@ -205,10 +205,10 @@ pub struct Link {
     /// The capacity in each direction, bit/s.
     pub capacity_bit_s: u64,
     /// The part of the capacity that the collaboration may use, 0 to 1; default: 1.
-    #[serde(default = "whole")]
+    #[serde(default = "default_mark")]
     pub mark: f64,
     /// Each direction has the full capacity; otherwise both directions share it. Default: true.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub duplex: bool,
     /// Known traffic of others, bit/s.
     #[serde(default)]
@@ -226,11 +226,11 @@ pub struct LinkMark {
     pub mark: f64,
 }
 
-fn whole() -> f64 {
+fn default_mark() -> f64 {
     1.0
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
