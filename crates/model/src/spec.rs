@@ -95,7 +95,7 @@ pub struct Options {
     pub no_overwrite: bool,
     /// Data reaches stable storage before a file counts as done.
     pub durable: bool,
-    /// Whole-file digests beside the block digests; empty for none at all (only if one end is `null:` or `zero:`).
+    /// Whole-file digests in addition to the block digests; empty for none at all (only if one end is `null:` or `zero:`).
     pub checksums: Vec<Algorithm>,
     /// Entries that the source lacks are removed at the target, when everything else is done.
     pub delete: Delete,

@@ -1,9 +1,9 @@
 //! Predicts when a transfer will end, and the error of the prediction, from the work that is done and the work that is left.
 //!
-//! The work of a transfer is its bytes, and its files as far as the transfer itself shows that a file costs time beside its bytes.
-//! Time counts only while data may move. Data that was in place already is no evidence of a rate. Only the part of the past counts
-//! that is like the present: slow start, a cache that filled up and an old limit are found by comparing the time before a moment
-//! with the time after it, and left out.
+//! The work of a transfer is its bytes, and its files as far as the transfer itself shows that a file costs time in addition to its bytes.
+//! Time counts only while data may move. Data that was in place already is no evidence of a rate. Only the part of the past counts that is
+//! like the present: slow start, a cache that filled up and an old limit are found by comparing the time before a moment with the time
+//! after it, and left out.
 //!
 //! What this module does not know: clocks, and the reasons for a rate.
 

@@ -51,7 +51,7 @@ fn usable(buffer: u64) -> u64 {
     (buffer / 2).clamp(64 << 10, laws::WINDOW_BYTES_MAX)
 }
 
-/// The state of the path and its streams, beside the accumulator's sums.
+/// The state of the path and its streams, without the accumulator's sums.
 pub(super) struct PathView {
     pub streams: u32,
     /// The path is full, and its rate is held.

@@ -242,10 +242,12 @@ fn cap(case: &Case<'_>, sender: &Shares) -> Limit {
 
 /// The verdict where the receiving host is the limit.
 fn receiving(receiver: &AccountedEnd<'_>, sender: Option<&AccountedEnd<'_>>, network_idle: &str) -> Limit {
-    let network = sender.map_or(String::new(), |sender| format!(", senders waiting for it {}", percent(sender.shares.waiting())));
+    let network =
+        sender.map_or(String::new(), |sender| format!(", senders waiting for it {}", percent(sender.shares.waiting())));
     let shares = &receiver.shares;
     if shares.storage < shares.cpu {
-        let evidence = format!("receiving threads kept processors busy {}{}{network}", percent(shares.cpu), shared(receiver));
+        let evidence =
+            format!("receiving threads kept processors busy {}{}{network}", percent(shares.cpu), shared(receiver));
         return limit("receiver_cpu", evidence, cpu_remedy(shares, "receiving"));
     }
     let evidence =
@@ -260,8 +262,9 @@ fn receiving(receiver: &AccountedEnd<'_>, sender: Option<&AccountedEnd<'_>>, net
 
 /// The verdict where the sending host is the limit.
 fn sending(sender: &AccountedEnd<'_>, receiver: Option<&AccountedEnd<'_>>, network_idle: &str) -> Limit {
-    let far =
-        receiver.map_or(String::new(), |receiver| format!(", receivers waiting for data {}", percent(receiver.shares.waiting())));
+    let far = receiver.map_or(String::new(), |receiver| {
+        format!(", receivers waiting for data {}", percent(receiver.shares.waiting()))
+    });
     let shares = &sender.shares;
     if shares.storage < shares.cpu {
         let evidence = format!("sending threads kept processors busy {}{}{far}", percent(shares.cpu), shared(sender));

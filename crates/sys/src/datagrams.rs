@@ -172,7 +172,12 @@ impl ReceiveBuffers {
         let messages = messages.clamp(1, MESSAGES_MAX);
         let message_bytes = bytes_each.max(1);
         let control = vec![[0; CONTROL_WORDS]; messages];
-        ReceiveBuffers { bytes: vec![0; messages * message_bytes], message_bytes, control, facts: Vec::with_capacity(messages) }
+        ReceiveBuffers {
+            bytes: vec![0; messages * message_bytes],
+            message_bytes,
+            control,
+            facts: Vec::with_capacity(messages),
+        }
     }
 
     /// Receives the messages that have arrived. If there is none, and the socket blocks, waits for the first until the socket's read

@@ -271,7 +271,8 @@ fn write_snapshot(snapshot: &Snapshot, directory: &Path) -> Result<PathBuf, Appl
 /// The program's files, with their new contents.
 fn persistent_files(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    let changes_by = |persist: Persist| changes.iter().filter(move |change| change.persist == persist && !change.follows);
+    let changes_by =
+        |persist: Persist| changes.iter().filter(move |change| change.persist == persist && !change.follows);
     let mut settings: BTreeMap<String, String> = host
         .read(Path::new(SYSCTL_FILE))
         .map(|text| crate::facts::settings(&text).into_iter().collect())
@@ -304,7 +305,8 @@ fn persistent_files(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, Str
         files.insert(UNIT_FILE.to_owned(), format!("{HEAD}{unit}{lines}"));
         files.insert(WANT_FILE.to_owned(), format!("{HEAD}[Unit]\nWants=longhaul-tune.service\n"));
     }
-    let udev: Vec<String> = changes_by(Persist::Udev).filter_map(|change| udev_rule(&change.place, &change.after)).collect();
+    let udev: Vec<String> =
+        changes_by(Persist::Udev).filter_map(|change| udev_rule(&change.place, &change.after)).collect();
     if !udev.is_empty() {
         let udev = with_earlier(UDEV_FILE, |line| line.starts_with("ACTION="), udev);
         files.insert(UDEV_FILE.to_owned(), format!("{HEAD}{udev}"));

@@ -3,8 +3,8 @@
 //! Units: sizes in bytes, rates in bit/s, times in seconds. A packet is an IP packet, at most one MTU. What it does not
 //! know: VLAN tags (4 bytes more), tunnels, and lines other than Ethernet.
 
-/// Bytes that each Ethernet frame takes on the line beside its packet: 8 of preamble and start delimiter, 14 of
-/// header, 4 of frame check sequence, 12 of gap (IEEE 802.3).
+/// Bytes that each Ethernet frame takes on the line in addition to its packet: 8 of preamble and start delimiter, 14 of header, 4 of frame
+/// check sequence, 12 of gap (IEEE 802.3).
 pub const ETHERNET_BYTES: f64 = 8.0 + 14.0 + 4.0 + 12.0;
 /// The smallest packet that Ethernet carries without padding, bytes (IEEE 802.3).
 pub const ETHERNET_PACKET_BYTES_MIN: f64 = 46.0;

@@ -69,7 +69,8 @@ pub enum Test {
     Claim(Claim),
 }
 
-/// A claim on a node for a test that must not run beside others. It expires by itself, so that no client holds a node for ever.
+/// A claim on a node for a test that must not run at the same time as others. It expires by itself, so that no client holds a node for
+/// ever.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// Its name: random.

@@ -1,4 +1,4 @@
-//! Estimates the time that a file costs beside its bytes, from the transfer itself.
+//! Estimates the time that a file costs in addition to its bytes, from the transfer itself.
 //!
 //! Time is the sum of a price for each byte and a price for each file. The prices with the highest likelihood are found as for counts
 //! (Poisson): then the total is right, neither price is negative, and a span without files is no evidence about files. Until about a

@@ -24,7 +24,7 @@ const PIECES: usize = 16;
 const PIECE_BYTES_MAX: usize = 65_535;
 /// The longest wait for a datagram before the receiver checks whether to end.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Silence that ends a run whose end is not known, beside the order's own pauses.
+/// Silence that ends a run whose end is not known, in addition to the pauses that the order contains.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Silence that ends a run with missing datagrams, which may still arrive late (udpmon waits as long).
 const STRAGGLERS: Duration = Duration::from_secs(1);

@@ -77,7 +77,8 @@ fn rank_sum_p(before: &[f64], after: &[f64]) -> f64 {
     let distance = |sum: usize| (sum * ranks.len()).abs_diff(before.len() * total);
     let found = distance(ranks.iter().take(before.len()).sum());
     let assignments = &ways[before.len()];
-    let as_far: f64 = assignments.iter().enumerate().filter(|(sum, _)| distance(*sum) >= found).map(|(_, ways)| ways).sum();
+    let as_far: f64 =
+        assignments.iter().enumerate().filter(|(sum, _)| distance(*sum) >= found).map(|(_, ways)| ways).sum();
     as_far / assignments.iter().sum::<f64>()
 }
 

@@ -42,7 +42,7 @@ impl SeededRandom {
 #[derive(Clone, Debug)]
 pub struct SimulatedJob {
     pub files: Vec<u64>,
-    /// The time that a file costs beside its bytes, s.
+    /// The time that a file costs in addition to its bytes, s.
     pub file_seconds: f64,
     /// Bytes per second.
     pub rate: f64,

@@ -8,7 +8,7 @@ use crate::target::Target;
 
 const DOES_NOT_KNOW: &str = "this release does not know";
 
-/// Names that facts use, beside those of the table.
+/// Names that facts use in addition to those of the table.
 const NAMES_OF_FACTS: [&str; 10] = [
     "ring.rx.max",
     "ring.tx.max",
