@@ -9,7 +9,7 @@ use crate::judge::{Finding, remedy};
 use crate::segments::NETWORK;
 use crate::time;
 
-/// A finding must still be there after this time before its alarm is raised, milliseconds. A silent path is alarmed at once.
+/// A finding must still be there after this time before its alarm is raised, milliseconds. A silent path raises its alarm at once.
 const HOLD_MS: i64 = 60_000;
 /// A finding must be gone for this time before its alarm ends, milliseconds.
 const CLEAR_MS: i64 = 180_000;
@@ -84,7 +84,7 @@ impl OpenAlarm {
 pub struct Alarms {
     /// By the two ends of their paths: an update of one path does not touch the others.
     open: HashMap<(String, String), Vec<OpenAlarm>>,
-    /// The number of all values of `open`.
+    /// The number of alarms and findings in all lists of `open`.
     count: usize,
     /// Shortens all times: 1 in production.
     scale: f64,
@@ -262,7 +262,7 @@ fn alarm(from: &str, to: &str, finding: &Finding, now: i64) -> Alarm {
     }
 }
 
-/// The event nearest to a time.
+/// The event nearest to a time, within [`RELATED_MS`], in words.
 fn related(events: &[Annotation], at: i64) -> Option<String> {
     let near = |event: &Annotation| Some((at - time::parse(&event.at)?, event.text.clone()));
     let nearest = events

@@ -19,7 +19,7 @@ use crate::state::{Watch, WatchPlan};
 /// How long connecting may take, and how long a node may be silent.
 const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(90);
-/// How long a node holds a request until there is a measurement, seconds.
+/// The longest time that a node keeps a request open while it has no new measurement, seconds.
 const WAIT_S: u32 = 60;
 /// Measurements of one answer.
 const PAGE_MAX: usize = 2_000;
@@ -73,7 +73,7 @@ const FLOWS_TOP: usize = 50;
 /// Starts the thread of a node. It ends when the signal is set, or the configuration does not have the node any more.
 ///
 /// # Errors
-/// The host has no thread to give.
+/// The host cannot start a thread.
 pub fn start(watch: Arc<Watch>, node: String, stop: StopSignal, runtime: Handle) -> std::io::Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name(format!("watch {node}")).stack_size(STACK_BYTES);
     thread.spawn(move || Collector { watch, node, stop, runtime }.run())
@@ -141,7 +141,7 @@ impl Collector {
         taken.map_err(|error| error.to_string())
     }
 
-    /// Makes the missing schedules at the node, and removes those of the watch that are not wanted any more.
+    /// Creates the missing schedules at the node, and removes those of the watch that are not wanted any more.
     fn sync_schedules(&self, api: &Api, watched: &WatchPlan) -> Result<(), String> {
         let existing = api.schedules().map_err(with_causes)?.schedules;
         let wanted: Vec<(model::id::Uuid, &Test)> = watched.tests_of(&self.node).collect();
@@ -197,7 +197,7 @@ fn url(watched: &WatchPlan, name: &str) -> String {
     }
 }
 
-/// The key of the watch to a node.
+/// The access key that the watch has for a node.
 fn own_key(place: &WatchedPlace) -> Result<Option<AccessKey>, String> {
     let PlaceKind::Node { key_file: Some(file), .. } = &place.kind else { return Ok(None) };
     let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;

@@ -203,7 +203,7 @@ impl Default for Throughput {
 pub struct PathTest {
     /// The time from one test to the next.
     pub every: Duration,
-    /// Flows; with more than one, the members of bundles are searched.
+    /// Flows of a test, each with its own source port; with more than one, the test looks for parallel paths.
     pub flows: u16,
 }
 

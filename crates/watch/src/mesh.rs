@@ -75,7 +75,7 @@ pub struct Mesh {
     pub remarks: Vec<String>,
 }
 
-/// The share of its slot that a heavy test may wait before it is missed.
+/// The share of the spare time in its slot that a heavy test may wait before it is missed.
 const SLIP_SHARE: f64 = 0.8;
 /// The time that a test takes besides its length, seconds: control messages, claims, slow start of the next.
 const GUARD_S: f64 = 10.0;
@@ -229,7 +229,7 @@ fn start_offset_s(from: &str, to: &str, every_s: f64) -> f64 {
     (f64::from(hash) / f64::from(u32::MAX) * every_s).floor().min(every_s)
 }
 
-/// Tests of throughput of one period.
+/// The tests of throughput that have the same period, with the settings of the first group that has them.
 struct Heavy<'a> {
     throughput: &'a Throughput,
     pairs: Vec<(String, String)>,

@@ -55,7 +55,7 @@ pub struct Throughput {
     pub binding: String,
     /// The least term of the expectation of `probe`.
     pub expected_bit_s: Option<f64>,
-    /// The limit of the rate in words, by `probe`.
+    /// What limited the rate, in words, by `probe`.
     pub limit: String,
     /// Its length in round trips.
     pub rounds: f64,

@@ -1,5 +1,5 @@
-//! Sends measurements to other receivers as well: to one of Prometheus remote-write, and to archives of perfSONAR. They have a thread of their own: a slow
-//! receiver does not delay the watch.
+//! Sends measurements to other receivers as well: to a receiver of Prometheus remote-write, and to archives of perfSONAR. A thread of its own
+//! sends them, so that a slow receiver does not delay the watch.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -43,7 +43,7 @@ impl Outgoing {
     /// Starts the thread for the receivers of a configuration. It ends when all handles are gone.
     ///
     /// # Errors
-    /// The host has no thread to give.
+    /// The host cannot start a thread.
     pub fn start(config: &Config, dialer: &Dialer) -> std::io::Result<Outgoing> {
         let remote_write = config.remote_write.as_ref().map(|url| RemoteWrite::new(url, dialer.clone()));
         let archives: Vec<RecordArchive> =

@@ -113,8 +113,8 @@ fn charts(body: &mut String, history: &History) {
     body.push_str("</tr></thead><tbody>");
     let columns: Vec<Option<usize>> =
         drawn.iter().map(|name| history.columns.iter().position(|column| column == name)).collect();
-    let every = history.rows.len().div_ceil(ROWS_SHOWN).max(1);
-    for row in history.rows.iter().step_by(every) {
+    let step = history.rows.len().div_ceil(ROWS_SHOWN).max(1);
+    for row in history.rows.iter().step_by(step) {
         let at = row.first().copied().flatten().unwrap_or(0.0);
         let _ = write!(body, "<tr><td>{}</td>", crate::time::show((at * 1e3) as i64));
         for column in &columns {

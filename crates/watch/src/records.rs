@@ -1,7 +1,7 @@
 //! Records of perfSONAR's archivers, in both directions: a record that a pScheduler posts becomes a row, and measurements of the watch become records.
 //!
-//! A record is the document that pScheduler hands to its archivers, or `{"message": "…"}` with that document as text, as perfSONAR's pipeline also takes
-//! it. The ends are named as the participants are, unless a place of the configuration has that address.
+//! A record is the document that pScheduler hands to its archivers, or `{"message": "…"}` with that document as text: perfSONAR's pipeline takes
+//! both. An end has the name of the configured place with its address; without such a place, its address is its name.
 
 mod write;
 
@@ -126,8 +126,8 @@ fn throughput(result: &Value) -> Result<Vec<Option<i64>>, String> {
     values[0] = Some(rate as i64);
     let sent = number(&summary["throughput-bytes"]).filter(|bytes| *bytes > 0.0);
     let mss = number(&result["mss"]).unwrap_or(1_448.0);
-    if let (Some(again), Some(bytes)) = (number(&summary["retransmits"]), sent) {
-        values[1] = Some((again * mss / bytes * 1e6) as i64);
+    if let (Some(retransmits), Some(bytes)) = (number(&summary["retransmits"]), sent) {
+        values[1] = Some((retransmits * mss / bytes * 1e6) as i64);
     }
     values[2] = number(&summary["rtt"]).map(|microseconds| microseconds as i64);
     Ok(values)

@@ -83,7 +83,7 @@ impl OpenWatch {
     /// Runs until it is stopped.
     ///
     /// # Errors
-    /// TLS to the recipients of alarms cannot be set up, or the host has no thread to give.
+    /// TLS to the recipients of alarms cannot be set up, or the host cannot start a thread.
     pub async fn run(self, mut stop: signal::Receiver<bool>) -> Result<(), WatchError> {
         let OpenWatch { watch, mut changes, authorities } = self;
         let tls = auth::client_certificate::http_client_config(authorities, None)?;
@@ -138,7 +138,7 @@ impl OpenWatch {
     }
 }
 
-/// Starts other receivers of measurements, if a new configuration has other ones than the former.
+/// Replaces the receivers of measurements if those of a new configuration differ.
 fn replace_outgoing(watch: &Watch, before: &Config, config: &Config, dialer: &Dialer) {
     if Outgoing::is_same(before, config) {
         return;
@@ -152,7 +152,7 @@ fn replace_outgoing(watch: &Watch, before: &Config, config: &Config, dialer: &Di
 }
 
 /// Threads of nodes, interfaces or lookup services, by name. A thread ends by itself when the configuration no longer has its name; one that ended although
-/// its name is configured (after a panic, or when the name was absent for a moment) is started again.
+/// its name is configured (because it panicked, or because the name was missing for a moment) is started again.
 #[derive(Default)]
 struct Threads(HashMap<String, JoinHandle<()>>);
 
@@ -169,7 +169,7 @@ impl Threads {
             }
             match start(name.clone()) {
                 Ok(thread) => drop(self.0.insert(name, thread)),
-                Err(error) => tracing::error!(name, %error, "the host has no thread to give; the next attempt follows"),
+                Err(error) => tracing::error!(name, %error, "the host cannot start a thread; the next attempt follows"),
             }
         }
     }

@@ -39,7 +39,7 @@ use talkers::NodeFlows;
 
 /// The largest number of rows of a history.
 pub const HISTORY_ROWS_MAX: usize = 10_000;
-/// How old annotations are that a new alarm may name, milliseconds.
+/// The greatest age of an annotation that a new alarm may name, milliseconds.
 const EVENTS_SPAN_MS: i64 = 12 * 3_600_000;
 
 /// A configuration and the tests that follow from it; it is replaced as a whole.

@@ -12,7 +12,7 @@ use crate::mesh::TestKind;
 use crate::{counters, directory, pages, time};
 
 const DAY_MS: i64 = 86_400_000;
-/// Rows of a history by default.
+/// Rows of a history, and alarms of an answer, by default.
 const ROWS_DEFAULT: usize = 1_000;
 /// Alarms of one answer.
 const ALARMS_MAX: usize = 10_000;
@@ -71,7 +71,7 @@ pub(super) async fn history(request: WatchRequest) -> ApiResult {
     let until = request.time("until")?.unwrap_or_else(time::now);
     let since = request.time("since")?.unwrap_or(until - DAY_MS);
     if since >= until {
-        return Err(Refused::new(400, "since is before until"));
+        return Err(Refused::new(400, "since must be before until"));
     }
     let rows = request.number("rows", ROWS_DEFAULT, crate::state::HISTORY_ROWS_MAX)?;
     json(200, &request.watch.history(&key, since, until, rows).await.map_err(unavailable)?)

@@ -70,7 +70,7 @@ pub const PATH: &[Column] = &[
     column("route_reverse", Rollup::Last, 1),
 ];
 
-/// The columns of an interface: octets in and out, errors, light in thousandths of a dBm.
+/// The columns of an interface: rates in and out, errors, received light in thousandths of a dBm, capacity.
 pub const COUNTERS: &[Column] = &[
     column("in_bit_s", Rollup::Mean, 1_000),
     column("out_bit_s", Rollup::Mean, 1_000),
@@ -102,14 +102,14 @@ pub fn roll_up(columns: &[Column], rows: &[Row], step: i64) -> Vec<Row> {
             _ => rolled.push((begin, vec![row])),
         }
     }
-    let one = |(at, group): (i64, Vec<&Row>)| {
+    let combined = |(at, group): (i64, Vec<&Row>)| {
         let value = |(index, column): (usize, &Column)| {
             let known: Vec<i64> = group.iter().filter_map(|row| row.values.get(index).copied().flatten()).collect();
             combine(column.rollup, &known)
         };
         Row { at, values: columns.iter().enumerate().map(value).collect() }
     };
-    rolled.into_iter().map(one).collect()
+    rolled.into_iter().map(combined).collect()
 }
 
 fn combine(rollup: Rollup, known: &[i64]) -> Option<i64> {

@@ -23,9 +23,9 @@ pub fn add(columns: &[Column], level: Level, blob: Option<&[u8]>, rows: &[Row]) 
     Ok(pack(columns, &known))
 }
 
-/// The levels at which rows are kept that begin every `every` milliseconds: rows of a minute or more are kept as minutes and hours only.
-pub fn levels(every: i64) -> &'static [Level] {
-    if every >= 60_000 { &[Level::Minutes, Level::Hours] } else { &Level::ALL }
+/// The levels at which rows are kept, by the time from one row to the next: rows of a minute or more are kept as minutes and hours only.
+pub fn levels(interval_ms: i64) -> &'static [Level] {
+    if interval_ms >= 60_000 { &[Level::Minutes, Level::Hours] } else { &Level::ALL }
 }
 
 #[cfg(test)]

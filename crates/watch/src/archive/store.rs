@@ -49,9 +49,9 @@ pub type Result<T> = std::result::Result<T, ArchiveError>;
 /// The key of a series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesKey {
-    /// One end, or the node of an interface.
+    /// One end, or the name of an interface.
     pub from: String,
-    /// The other end, or the interface.
+    /// The other end; empty for an interface.
     pub to: String,
     /// Which test: `latency`, `throughput`, `throughput reverse`, `path`, `counters`.
     pub test: String,
@@ -101,7 +101,7 @@ impl Archive {
         Ok(Archive { pool, series: Arc::new(RwLock::new(series)), writing: Arc::default() })
     }
 
-    /// The number of a series, which is made where it does not exist.
+    /// The number of a series; creates the series if it does not exist.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -191,13 +191,13 @@ impl Archive {
             Some(step) => columns::roll_up(columns, &recent, step),
         });
         rows.retain(|row| row.at >= from - from.rem_euclid(step) && row.at < to);
-        // An hour that was packed during the read is in both.
+        // Rows of an hour that was packed between the two queries are in both answers.
         rows.sort_by_key(|row| row.at);
         rows.dedup_by_key(|row| row.at);
         Ok(rows)
     }
 
-    /// Packs the rows from before `before`, a multiple of an hour; returns how many. A call that was interrupted can be repeated.
+    /// Packs the rows that are older than `before`, a multiple of an hour; returns how many. A call that was interrupted can be repeated.
     ///
     /// # Errors
     /// The database cannot be written, or a day is damaged.
@@ -225,9 +225,9 @@ impl Archive {
                 continue;
             }
             packed += rows.len() as u64;
-            let every = rows.windows(2).map(|pair| pair[1].at - pair[0].at).min().unwrap_or(60_000);
+            let interval_ms = rows.windows(2).map(|pair| pair[1].at - pair[0].at).min().unwrap_or(60_000);
             for day in rows.chunk_by(|a, b| day_of(a.at) == day_of(b.at)) {
-                for level in packing::levels(every) {
+                for level in packing::levels(interval_ms) {
                     self.pack_day(&mut transaction, columns, *level, *series, day).await?;
                 }
             }
@@ -290,7 +290,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The newest whole report of a node up to a time.
+    /// The newest whole report of a node in a series, from `at` or before.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -318,7 +318,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Alarms since a time, or those that last; the newest first.
+    /// Alarms that had not ended before `from`, or, without it, those that have not ended; the newest first.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -368,7 +368,7 @@ impl Archive {
         rows.iter().map(read).collect()
     }
 
-    /// Removes series without tests and without rows.
+    /// Removes series by their numbers. The caller chooses series without tests and without rows.
     ///
     /// # Errors
     /// The database cannot be written.

@@ -424,13 +424,13 @@ fn known_path(path: FilePath, places: &BTreeMap<String, WatchedPlace>) -> Config
 fn keep(table: &FileKeep) -> ConfigResult<Keep> {
     let default = Keep::default();
     let bounds = (Duration::from_secs(86_400), Duration::from_secs(86_400 * 36_600));
-    let one = |name: &str, text: &Option<String>, default| {
+    let duration = |name: &str, text: &Option<String>, default| {
         time_within(&format!("keep {name}"), text.as_deref(), default, bounds)
     };
     Ok(Keep {
-        raw: one("raw", &table.raw, default.raw)?,
-        minutes: one("minutes", &table.minutes, default.minutes)?,
-        hours: one("hours", &table.hours, default.hours)?,
+        raw: duration("raw", &table.raw, default.raw)?,
+        minutes: duration("minutes", &table.minutes, default.minutes)?,
+        hours: duration("hours", &table.hours, default.hours)?,
     })
 }
 
@@ -465,7 +465,7 @@ fn post_records(table: FilePost) -> PostRecords {
     PostRecords { url: table.url, headers: table.headers.into_iter().collect() }
 }
 
-/// `22:00-06:00`, UTC: minutes of the day.
+/// Reads a quiet time such as `22:00-06:00` (UTC): its first and last minute of the day.
 fn quiet(text: &str) -> ConfigResult<(u16, u16)> {
     let minute = |text: &str| {
         let (hour, minute) = text.trim().split_once(':')?;

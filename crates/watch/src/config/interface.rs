@@ -11,7 +11,7 @@ use super::values::{ConfigResult, check_name, rate, time_within};
 
 /// Interfaces of a configuration: each has a thread.
 pub(super) const INTERFACES_MAX: usize = 500;
-/// The time from one reading to the next.
+/// Bounds of the time from one reading to the next, and its default.
 const EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3_600));
 const EVERY_DEFAULT: Duration = Duration::from_secs(60);
 

@@ -118,7 +118,7 @@ impl Delays {
         let skews = self.skew_steps();
         if is_one_side {
             let shift = median(latest)?;
-            // Half of a step of one direction shows in the skew: with the same sign forward, with the other one in reverse.
+            // A step of one direction moves the skew by half of it: with the same sign forward, with the opposite sign in reverse.
             let direction =
                 skews.and_then(median).filter(|skew| (skew.abs() - shift.abs() / 2.0).abs() < shift.abs() / 8.0);
             let direction = direction.map(|skew| Direction::of(skew.signum() == shift.signum()));
@@ -130,7 +130,7 @@ impl Delays {
         is_still.then(|| median(skews)).flatten().map(|by| Step::Clock { by })
     }
 
-    /// The differences of the last skews from the skews that their drift predicts, if all have one sign.
+    /// The differences of the last skews from the skews that their drift predicts, if all differences have the same sign.
     fn skew_steps(&self) -> Option<Vec<f64>> {
         let known: Vec<f64> = self.normal.iter().map(|sample| sample.skew).collect::<Option<_>>()?;
         let drift = median(known.windows(2).map(|pair| pair[1] - pair[0]))?;
@@ -138,7 +138,7 @@ impl Delays {
         let drifted = known.iter().rev().take(LEARN).enumerate().map(|(ago, skew)| skew + drift * ago as f64);
         let last = median(drifted)?;
         let ahead = self.recent.iter().skip(1).enumerate();
-        // The oldest of the recent reports lies between: hence two reports for the first step.
+        // The oldest of the recent reports lies between the baseline and the first compared report: hence a drift of two reports.
         let steps = ahead
             .map(|(at, sample)| Some(sample.skew? - last - drift * (at as f64 + 2.0)))
             .collect::<Option<Vec<f64>>>()?;
@@ -152,7 +152,7 @@ impl Delays {
         self.recent.iter().all(near)
     }
 
-    /// The present step, until the new delay has become normal.
+    /// The present step, until the new delay has become the normal one or the former delay has returned.
     pub fn step(&self) -> Option<Step> {
         self.step
     }
@@ -179,7 +179,7 @@ impl Delays {
         (queue.long_reports >= QUEUE_REPORTS).then(|| (queue.last, queue.usual()))
     }
 
-    /// Whether the last report alone had a queue longer than usual: it may be the first report of a long queue.
+    /// Whether the queue of the last report was longer than usual: it may be the first report of a long queue.
     pub fn is_queue_doubtful(&self, direction: Direction) -> bool {
         let queue = &self.queue[usize::from(direction == Direction::Reverse)];
         queue.long_reports > 0 || queue.last > (queue.usual() * QUEUE_TIMES).max(QUEUE_US / 2.0)

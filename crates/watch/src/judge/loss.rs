@@ -10,16 +10,16 @@ const BIN_MS: i64 = 300_000;
 const BINS: usize = 288;
 /// Windows that are judged, in bins: ten minutes, one hour, six hours, 24 hours.
 const WINDOWS: [usize; 4] = [2, 12, 72, BINS];
-/// The least number of bins of each window with loss: a change of route loses one burst, a bad optic loses again and again.
+/// The least number of bins with loss in each window: a change of route loses one burst, a bad optic loses again and again.
 const LOSSY_BINS: [usize; 4] = [2, 3, 3, 3];
-/// The least number of packets lost in each window. Of a day's 864,000 packets, of which one in ten million is lost, three are lost once in 10,000 days and four once in
-/// half a million: 30 directions have 10,950 days a year.
+/// The least number of packets lost in each window. At a loss of one in ten million, three of a day's 864,000 packets are lost once in 10,000
+/// days, and four once in half a million days; 30 directions have 10,950 days a year.
 const LOST_MIN: [u64; 4] = [3, 3, 3, 4];
 /// The quantile of the normal distribution for the lower bound: 99 %.
 const Z: f64 = 2.326;
 /// The least number of bins for an index of dispersion.
 const DISPERSION_BINS_MIN: f64 = 4.0;
-/// A loss has ended when none came where this many were expected: P = e^-7 if the rate has not changed.
+/// A loss has ended when no packet was lost where this many lost packets were expected: P = e^-7 if the rate has not changed.
 const ENDED_AFTER: f64 = 7.0;
 
 /// Counts of one bin.
@@ -31,7 +31,7 @@ struct Bin {
     lost: u32,
 }
 
-/// The largest expected number that explains `lost` packets, with 99 % (the approximation of [`lower_bound`], from above).
+/// The largest expected number of lost packets that explains `lost`, with 99 % (the approximation of [`lower_bound`], for the upper bound).
 pub fn upper_bound(lost: u64) -> f64 {
     let next = lost as f64 + 1.0;
     next * (1.0 - 1.0 / (9.0 * next) + Z / (3.0 * next.sqrt())).powi(3)
@@ -70,7 +70,7 @@ pub struct LossFinding {
     pub sent: u64,
     /// Its length, milliseconds.
     pub window: i64,
-    /// When the first packet of the window was lost, to the beginning of its bin; the cause may be younger than the window.
+    /// The beginning of the first bin with loss in the window, milliseconds since 1970: the cause may be younger than the window.
     pub since: i64,
     /// The value of `since` at the first finding.
     pub began: i64,
@@ -102,7 +102,7 @@ impl Loss {
         Loss { bins: VecDeque::new(), bin, lost: 0, first: None, latest: None, since_loss: 0 }
     }
 
-    /// Adds the counts of a time.
+    /// Adds the packets sent and lost at a time, milliseconds since 1970.
     pub fn note(&mut self, at: i64, sent: u64, lost: u64) {
         let number = at.div_euclid(self.bin);
         let count = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -121,7 +121,7 @@ impl Loss {
         self.since_loss = if lost > 0 { sent } else { self.since_loss.saturating_add(sent) };
     }
 
-    /// Packets lost and sent in the last `bins` bins, and the number of those with loss.
+    /// Packets lost and sent in the last `bins` bins, and the number of these bins that have loss.
     fn window(&self, bins: usize) -> (u64, u64, usize) {
         let Some(last) = self.bins.back() else { return (0, 0, 0) };
         let within = self.bins.iter().rev().take_while(|bin| bin.number > last.number - bins as i64);

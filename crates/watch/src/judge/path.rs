@@ -19,7 +19,7 @@ pub use report::shown_by;
 use routes::RouteJudge;
 use side::Side;
 
-/// Reports that overlap an outage, or this time before it, milliseconds, do not count as loss.
+/// The losses of a report that overlaps an outage, or this time before it (milliseconds), do not count.
 const OUTAGE_MARGIN_MS: i64 = 8_000;
 /// Outages that are remembered, for reports that arrive after them.
 const OUTAGES_MAX: usize = 8;
@@ -149,7 +149,7 @@ impl PathJudge {
         }
     }
 
-    /// Records that a minute of a stream ended at this time, and does not count, because tests of the watch loaded the path.
+    /// Records that a report of a stream ended at this time and is not judged, because tests of the watch loaded the path.
     pub fn skip_report(&mut self, end: i64) {
         let latest = &mut self.latest[kind_index(TestKind::Latency)];
         *latest = LatestTest { at: Some(latest.at.map_or(end, |known| known.max(end))), ..LatestTest::default() };
@@ -303,7 +303,7 @@ impl PathJudge {
         Some([in_window, self.ports.spread_since(direction, found.began).unwrap_or(in_window)])
     }
 
-    /// The index of dispersion of the losses of a direction since a time: see [`Loss::dispersion`](super::loss::Loss::clumping).
+    /// The index of dispersion of the losses of a direction since a time: see [`Loss::dispersion`].
     pub fn dispersion(&self, direction: Direction, since: i64) -> f64 {
         self.sides[direction_index(direction)].loss.dispersion(since)
     }
@@ -313,7 +313,7 @@ impl PathJudge {
         self.is_member_loss[direction_index(direction)] = true;
     }
 
-    /// Drops the losses so far, which a cause that has ended explains. A loss that is found here stays found.
+    /// Drops the losses so far: a cause that has ended explains them. A loss that was found on this path stays found.
     pub fn forget_loss(&mut self, direction: Direction) {
         self.sides[direction_index(direction)].loss.forget();
     }
@@ -382,19 +382,19 @@ impl PathJudge {
     fn find_throughput(&self, findings: &mut Vec<Finding>) {
         let before = findings.len();
         for direction in BOTH {
-            let lost = findings.iter().find(|finding| {
+            let loss_finding = findings.iter().find(|finding| {
                 finding.kind == AlarmKind::Loss && finding.direction.is_none_or(|known| known == direction)
             });
             if self.sides[direction_index(direction)].last.is_none() {
                 continue;
             }
-            let queue = self.delays.queue(direction).is_some();
+            let is_queued = self.delays.queue(direction).is_some();
             let expected = self.expectation(direction);
             let found = self.sides[direction_index(direction)].throughput(
                 direction,
                 &expected,
-                lost.map(|finding| finding.cause),
-                queue,
+                loss_finding.map(|finding| finding.cause),
+                is_queued,
             );
             findings.extend(found);
         }

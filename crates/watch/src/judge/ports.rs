@@ -11,8 +11,8 @@ const REPORTS_MAX: usize = 40;
 const LOST_MIN: u64 = 12;
 /// The least number of ports for a finding.
 const PORTS_MIN: usize = 4;
-/// Numbers of members of a bundle that are tried. Ports are reported for minutes with losses only, and these have more ports on the bad member than others:
-/// four members look like 4 (1 - (1 - 1/4)^4) = 2.7 to four ports that lose little.
+/// The numbers of members that a bundle may have. Ports are reported only for minutes with loss, and in these more ports than usual are on the
+/// bad member: to four ports that lose little, a bundle of four members looks like one of 4 (1 - (1 - 1/4)^4) = 2.7.
 const MEMBERS: [f64; 4] = [2.0, 2.7, 4.0, 8.0];
 /// The share of the losses that may have another cause, which affects all ports alike.
 const OTHER_CAUSES: f64 = 0.1;
@@ -113,8 +113,8 @@ impl Port {
     /// likelihoods; the port is on the bad member with the chance 1 / members).
     fn evidence(&self, members: f64) -> f64 {
         let ratio = |times: f64| times.powi(self.lost as i32) * (self.expected * (1.0 - times)).exp();
-        let on_it = members * (1.0 - OTHER_CAUSES) + OTHER_CAUSES;
-        (ratio(on_it) / members + ratio(OTHER_CAUSES) * (1.0 - 1.0 / members)).max(f64::MIN_POSITIVE).ln()
+        let on_bad_member = members * (1.0 - OTHER_CAUSES) + OTHER_CAUSES;
+        (ratio(on_bad_member) / members + ratio(OTHER_CAUSES) * (1.0 - 1.0 / members)).max(f64::MIN_POSITIVE).ln()
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// Minutes of eight ports with 75 packets each; `chance` of each port, one of which is new every minute.
+    /// Minutes of eight ports with 75 packets each, of which a port loses each with its `chance`; one port is new every minute.
     fn minutes(count: u16, chance: impl Fn(u16) -> f64) -> Ports {
         let mut random = fastrand::Rng::with_seed(9);
         let mut ports = Ports::default();

@@ -8,7 +8,7 @@ const BASELINE_MAX: usize = 56;
 /// five would have a false alarm, where the baseline is estimated from 56 tests.
 const SLACK: f64 = 0.5;
 const LIMIT: f64 = 8.0;
-/// The least deviation, as a share of the median: the noise of hosts explains less.
+/// The least deviation that is computed with, as a share of the median: smaller ones may be noise of the hosts.
 const DEVIATION_MIN: f64 = 0.02;
 /// The largest contribution of one test, deviations: a single outlier is not a shift.
 const STEP_MAX: f64 = 4.0;
@@ -123,7 +123,7 @@ impl ShiftDetector {
         self.recent.len() >= IN_A_ROW && self.recent.iter().all(|value| *value < middle * (1.0 - effect))
     }
 
-    /// Whether half of all tests since the shift began show the least effect. The last ones alone overstate it: they took the sum over its limit.
+    /// Whether half of all tests since the shift began show the least effect. The last tests alone overstate it: they took the sum over its limit.
     fn is_large_enough(&self) -> bool {
         let middles = self.normal().zip(median(self.since.iter().copied()));
         middles.is_some_and(|(normal, since)| since < normal * (1.0 - EFFECT_MIN))
@@ -166,7 +166,7 @@ mod tests {
         (0..12).map(|_| random.f64()).sum::<f64>() - 6.0
     }
 
-    /// Tests around 100 with a deviation of 4 %, then around `then`: the number of the latter after which a shift is found.
+    /// Adds `before` tests around 100 with a deviation of 4 %, then up to `after` tests around `then`; returns how many of these show the shift.
     fn found_after(seed: u64, before: usize, then: f64, after: usize) -> Option<usize> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut detector = ShiftDetector::new(10);

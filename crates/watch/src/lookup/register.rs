@@ -23,7 +23,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(300);
 /// Starts the thread of a lookup service. It ends when the signal is set, or the configuration does not have the service any more.
 ///
 /// # Errors
-/// The host has no thread to give.
+/// The host cannot start a thread.
 pub fn start(watch: Arc<Watch>, url: String, dialer: Dialer, stop: StopSignal) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("lookup".into()).spawn(move || run(&watch, &url, &dialer, &stop))
 }

@@ -25,8 +25,8 @@ impl Watch {
             let Some(path) = paths.get_mut(&key) else { continue };
             match observation {
                 Observation::Stream(_) => {
-                    let one = WaitingReport { observation: observation.clone(), begin: *begin, seconds: *seconds };
-                    if let Some(oldest) = queue_report(&mut path.waiting, one) {
+                    let report = WaitingReport { observation: observation.clone(), begin: *begin, seconds: *seconds };
+                    if let Some(oldest) = queue_report(&mut path.waiting, report) {
                         path.judge.observe(TestKind::Latency, &oldest.observation, oldest.begin, oldest.seconds);
                     }
                 }
@@ -67,11 +67,11 @@ impl Watch {
     fn observe_waiting(&self, (from, to): &(String, String), path: &mut WatchedPath, config: &Config, now: i64) {
         let hold = HoldTimes::of(config).hold;
         let sites = [from, to].map(|name| site_of(config, name));
-        while let Some(one) = path.waiting.pop_front_if(|one| one.end() + hold <= now) {
-            if self.load.lock().was_loaded(sites, one.begin, one.end()) {
-                path.judge.skip_report(one.end());
+        while let Some(report) = path.waiting.pop_front_if(|report| report.end() + hold <= now) {
+            if self.load.lock().was_loaded(sites, report.begin, report.end()) {
+                path.judge.skip_report(report.end());
             } else {
-                path.judge.observe(TestKind::Latency, &one.observation, one.begin, one.seconds);
+                path.judge.observe(TestKind::Latency, &report.observation, report.begin, report.seconds);
             }
         }
     }

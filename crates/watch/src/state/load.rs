@@ -1,6 +1,7 @@
 //! The load that the watch itself makes: tests of TCP fill queues, and losses of streams meanwhile do not count.
 //!
-//! A test is reported at its end, and a stream may be reported before that: so reports of streams wait for as long as a test may last.
+//! A test of TCP is reported only at its end, and the report of a stream that it disturbed may arrive before: so reports of streams wait for as
+//! long as such a test may last.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -77,8 +78,8 @@ impl HoldTimes {
 }
 
 /// Queues a report; returns the oldest one if too many wait.
-pub(super) fn queue_report(waiting: &mut VecDeque<WaitingReport>, one: WaitingReport) -> Option<WaitingReport> {
-    waiting.push_back(one);
+pub(super) fn queue_report(waiting: &mut VecDeque<WaitingReport>, report: WaitingReport) -> Option<WaitingReport> {
+    waiting.push_back(report);
     if waiting.len() > WAITING_MAX { waiting.pop_front() } else { None }
 }
 

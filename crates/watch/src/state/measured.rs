@@ -22,7 +22,7 @@ pub struct MeasuredSitePath {
 }
 
 impl Watch {
-    /// What was measured of the paths between the sites of places, each direction for itself. Paths inside a site are left out.
+    /// What was measured of the paths between sites, one entry for each direction. Paths inside a site are left out.
     pub fn measured_paths(&self) -> Vec<MeasuredSitePath> {
         let now = time::now();
         let watched = self.watched.load();

@@ -19,13 +19,13 @@ const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 /// The losses that are found on paths over a segment: what other paths over it should lose as well.
 #[derive(Clone, Copy, Debug)]
 struct ExpectedLoss {
-    /// The smallest rate of them.
+    /// The smallest of their rates.
     rate: f64,
     /// When the youngest of them began, milliseconds since 1970: earlier losses have another cause.
     since: i64,
     /// Packets that these paths lost.
     lost: f64,
-    /// The sum of lost packets times their index of dispersion above 1.
+    /// The sum, over these paths, of lost packets times (index of dispersion - 1).
     clumped: f64,
 }
 
@@ -92,17 +92,17 @@ struct BlamedPath {
 /// Adds up the losses of all paths over a blamed segment: each path may have lost too few packets to show that always the same source ports lose.
 fn blame_members(blamed: &[BlamedPath], paths: &mut BTreeMap<(String, String), WatchedPath>) {
     let mut by_segment: BTreeMap<&str, Vec<&BlamedPath>> = BTreeMap::new();
-    for placed in blamed.iter().filter(|placed| placed.segment != NETWORK) {
-        by_segment.entry(&placed.segment).or_default().push(placed);
+    for bad in blamed.iter().filter(|bad| bad.segment != NETWORK) {
+        by_segment.entry(&bad.segment).or_default().push(bad);
     }
-    for together in by_segment.values() {
-        let spreads = |placed: &&&BlamedPath| paths.get(&placed.path)?.judge.spreads(placed.direction);
-        let together_with = |all: [LossByPort; 2], one: [LossByPort; 2]| [all[0].plus(one[0]), all[1].plus(one[1])];
-        let all = together.iter().filter_map(|placed| spreads(&placed)).reduce(together_with);
+    for of_segment in by_segment.values() {
+        let spreads = |bad: &&&BlamedPath| paths.get(&bad.path)?.judge.spreads(bad.direction);
+        let sum = |all: [LossByPort; 2], one: [LossByPort; 2]| [all[0].plus(one[0]), all[1].plus(one[1])];
+        let all = of_segment.iter().filter_map(|bad| spreads(&bad)).reduce(sum);
         if all.is_some_and(|all| all.iter().any(|spread| spread.is_significant())) {
-            for placed in together {
-                if let Some(path) = paths.get_mut(&placed.path) {
-                    path.judge.blame_member(placed.direction);
+            for bad in of_segment {
+                if let Some(path) = paths.get_mut(&bad.path) {
+                    path.judge.blame_member(bad.direction);
                 }
             }
         }
@@ -189,7 +189,7 @@ fn verdict(one: &DirectedPath<'_>, kind: AlarmKind, expected: &BTreeMap<String, 
         AlarmKind::Throughput if path.judge.is_doubtful(*direction) => all(doubtful),
         AlarmKind::Queue if path.judge.is_queue_doubtful(*direction) => all(doubtful),
         AlarmKind::Loss => {
-            // A segment of no path with a finding of loss is not a suspect.
+            // A segment that no path with a finding of loss crosses is not a suspect.
             let of = |segment: &String| expected.get(segment).map_or(Evidence::default(), |it| evidence(one, it));
             PathVerdict::Unproven(segments.iter().map(of).collect())
         }

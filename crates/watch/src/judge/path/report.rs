@@ -31,7 +31,7 @@ impl PathJudge {
         let known = ExpectationInput {
             link_bit_s: self.knowledge.link_bit_s,
             rtt_s: self.delays.rtt_s().or(side.last.as_ref().and_then(|last| last.min_rtt_s)),
-            // Fewer lost packets do not give a rate.
+            // One or two lost packets are too few for a rate.
             loss: (lost >= 3).then(|| lost as f64 / sent.max(1) as f64),
             last: side.last.as_ref(),
             normal_bit_s: side.tests.normal(),

@@ -20,7 +20,7 @@ const QUEUED_TIMES: f64 = 3.0;
 const QUEUED_US: f64 = 2_000.0;
 /// The weight of one minute in a moving mean.
 const WEIGHT: f64 = 0.1;
-/// The share of the expectation that is missing for a warning, and for a critical finding.
+/// The share of the expected rate from which on a missing rate is a warning, and a critical finding.
 const MISSING_WARNING: f64 = 0.2;
 const MISSING_CRITICAL: f64 = 0.5;
 /// A host is the limit if it limits for this share of the time.
@@ -82,17 +82,17 @@ impl Side {
         self.lossy_us.is_some_and(|lossy| lossy > clean * QUEUED_TIMES + QUEUED_US)
     }
 
-    /// The finding where TCP gets less than it should; `lost` is the cause of the loss of single packets in this direction, if there is one.
+    /// The finding where TCP gets less than it should; `loss_cause` is the cause of the loss of single packets in this direction, if there is one.
     pub fn throughput(
         &self,
         direction: Direction,
         expected: &Expectation,
-        lost: Option<CauseKind>,
+        loss_cause: Option<CauseKind>,
         is_queued: bool,
     ) -> Option<Finding> {
         let last = self.last.as_ref()?;
         let recent_best = self.tests.recent_best()?;
-        // Loss does not lower the target: what it takes is missing.
+        // Loss does not lower the target: the rate that loss costs is missing.
         let target =
             expected.terms.iter().filter(|term| term.name != "loss").map(|term| term.rate_bit_s).reduce(f64::min);
         let missing = target.map_or(0.0, |target| 1.0 - recent_best / target);
@@ -101,7 +101,7 @@ impl Side {
         if shift.is_none() && missing < MISSING_WARNING {
             return None;
         }
-        let cause = self.cause(direction, last, lost, is_queued, missing_most);
+        let cause = self.cause(direction, last, loss_cause, is_queued, missing_most);
         let before_text =
             shift.map(|shift| format!(", where it was {}", report::rate(shift.before))).unwrap_or_default();
         let expected_text = expected.rate_bit_s.filter(|_| missing >= MISSING_WARNING).map(|rate| {
@@ -123,7 +123,7 @@ impl Side {
         &self,
         direction: Direction,
         last: &Throughput,
-        lost: Option<CauseKind>,
+        loss_cause: Option<CauseKind>,
         is_queued: bool,
         missing_most: f64,
     ) -> CauseKind {
@@ -145,7 +145,7 @@ impl Side {
             CauseKind::SlowReceiver
         } else if last.buffer_limited > LIMITED_SHARE_MIN {
             CauseKind::SlowSender
-        } else if let Some(cause) = lost {
+        } else if let Some(cause) = loss_cause {
             cause
         } else if is_queued {
             CauseKind::Congestion
@@ -158,8 +158,8 @@ impl Side {
         }
     }
 
-    /// The cause where only TCP loses packets, without a queue before: a policer drops the same share all the time, a queue that is too short drops the
-    /// part of a burst that it cannot hold.
+    /// The cause where only TCP loses packets, and no queue grows before it does: a policer drops the same share all the time, a queue that is too
+    /// short drops the part of a burst that it cannot hold.
     fn policer_or_queue(&self, last: &Throughput, missing_most: f64) -> CauseKind {
         let is_steady = self.previous.as_ref().is_some_and(|previous| {
             let apart = (previous.rate_bit_s - last.rate_bit_s).abs() / previous.rate_bit_s.max(1.0);

@@ -61,9 +61,9 @@ struct LossProcess {
 
 impl LossProcess {
     fn new(from: usize, to: usize, faults: &[DrawnFault], random: &mut fastrand::Rng) -> LossProcess {
-        let on_it = faults.iter().filter(|fault| passes(from, to, fault.segment));
+        let crossed = faults.iter().filter(|fault| passes(from, to, fault.segment));
         LossProcess {
-            faults: on_it.map(|fault| (fault.lost, false)).collect(),
+            faults: crossed.map(|fault| (fault.lost, false)).collect(),
             members: (0..PORTS).map(|_| random.u8(..4)).collect(),
         }
     }
@@ -159,7 +159,7 @@ impl Mesh {
         Mesh { watch, changes, tests, losses, random, begin, alarms: BTreeMap::new(), _dir: dir }
     }
 
-    /// Runs one minute. In four of ten a path is under tests of TCP, and its losses do not count.
+    /// Runs one minute. In four of ten minutes tests of TCP load a path, and its losses do not count.
     fn run_minute(&mut self, minute: i64) {
         let at = self.begin + minute * MINUTE;
         let mut accepted = Vec::new();
@@ -199,7 +199,7 @@ impl Mesh {
 }
 
 /// The number of faults that are named rightly an hour after the first alarm of each; panics at an alarm of another path.
-async fn right(faults: &[DrawnFault], minutes: i64, seed: u64) -> usize {
+async fn count_named_rightly(faults: &[DrawnFault], minutes: i64, seed: u64) -> usize {
     let mut mesh = Mesh::new(faults, seed).await;
     let mut first: Vec<Option<i64>> = vec![None; faults.len()];
     let mut right = 0;
@@ -249,7 +249,7 @@ async fn most_faults_are_named_rightly_after_few_losses() {
     for seed in 0..6 {
         for (faults, minutes) in &rounds {
             all += faults.len();
-            right_count += right(faults, *minutes, seed).await;
+            right_count += count_named_rightly(faults, *minutes, seed).await;
         }
     }
     assert!(right_count * 5 >= all * 4, "{right_count} of {all}");
