@@ -1,5 +1,5 @@
-//! Checks that a lab does what its scenario says, by measurements from its sites: RTT, rate, and loss to the packet; and measures what this
-//! machine can carry at such a delay.
+//! Checks that a lab does what its scenario says, by measurements from its sites: RTT, rate, and loss, exact to the packet. It also measures
+//! the rate that this machine can carry at the longest RTT.
 //!
 //! Events do not take place during a check.
 
@@ -290,14 +290,14 @@ impl<'a> MeasuredDirection<'a> {
         let damaged = self.counted(reading, |c| c.corrupted);
         let duplicated = self.counted(reading, |c| c.duplicated);
         let expected = (outcome.sent + duplicated).saturating_sub(dropped + damaged);
-        let right = expected == outcome.received && damaged == outcome.checksum_errors;
+        let is_exact = expected == outcome.received && damaged == outcome.checksum_errors;
         let legs = self.route.legs.iter().flat_map(|leg| leg.members.first());
         let mut earlier = legs.map(|link| &self.lab.topology().links[*link].settings).collect::<Vec<_>>();
         earlier.pop();
-        let unclear = earlier.iter().any(|settings| settings.corrupt > 0.0 || settings.duplicate > 0.0);
+        let is_unclear = earlier.iter().any(|settings| settings.corrupt > 0.0 || settings.duplicate > 0.0);
         let verdict = match limited {
-            _ if right => Verdict::Right,
-            _ if unclear => Verdict::NotJudged("what one link damaged or repeated, a later one dropped"),
+            _ if is_exact => Verdict::Right,
+            _ if is_unclear => Verdict::NotJudged("what one link damaged or repeated, a later one dropped"),
             Some(why) => Verdict::Limited(why),
             None if outcome.no_room > 0 => Verdict::Limited("the receiver's buffer was full".into()),
             None => Verdict::Wrong,

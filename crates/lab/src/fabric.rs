@@ -60,9 +60,9 @@ struct Parcel {
 /// The destination of a parcel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParcelDestination {
-    /// Over a route; the next leg, and the link of the last path that it came over.
+    /// The end of a route: with the next leg, and the link of the last path that the parcel came over.
     Route { route: u32, leg: u32, link: u32 },
-    /// A port, directly: for an answer of the network itself.
+    /// A port, without a route: for an answer of the network itself.
     Answer(u32),
 }
 
@@ -318,7 +318,8 @@ impl Fabric {
         let arrived = parcel.segments.end;
         self.links[link].accept(parcel.due, &shape, parcel.segments, &mut runs);
         if leg == 0 {
-            // The first leg takes whole packets, the newest of all: the segments that its queue drops need no memory.
+            // The first leg takes whole packets as they arrive: the segments that its queue drops need no memory, since no later packet lies
+            // behind them.
             let kept = runs.iter().map(|run| run.segments.end).max();
             if let Some(kept) = kept.filter(|kept| *kept < arrived) {
                 let packet = &mut self.packets[parcel.packet as usize];

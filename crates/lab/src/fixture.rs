@@ -83,12 +83,12 @@ pub fn up(test: &str, scenario: &str) -> Option<Fixture> {
         return None;
     }
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let dir = std::env::temp_dir().join(format!("longhaul-rig-{}-{number}", std::process::id()));
+    let dir = std::env::temp_dir().join(format!("longhaul-lab-fixture-{}-{number}", std::process::id()));
     let make = || -> Result<Fixture, Error> {
         let file = |source| Error::File { path: dir.clone(), doing: "make it", source };
         let lock = LabLock::take().map_err(file)?;
         fs::DirBuilder::new().mode(0o700).create(&dir).map_err(file)?;
-        let lab = Lab::up("rig", &Scenario::read(scenario)?, &dir)?;
+        let lab = Lab::up("fixture", &Scenario::read(scenario)?, &dir)?;
         Ok(Fixture { lab: Some(lab), dir: dir.clone(), _lock: lock })
     };
     match make() {

@@ -193,7 +193,7 @@ impl Lab {
         self.topology.link(owner)
     }
 
-    /// The numbers of its sites' networks.
+    /// The inode numbers of its sites' network namespaces.
     pub fn networks(&self) -> Vec<u64> {
         self.sites.iter().filter_map(|site| site.namespaces().network_number().ok()).collect()
     }

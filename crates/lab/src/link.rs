@@ -15,7 +15,8 @@ use disorder::{Gap, LossProcess};
 use crate::packet::{Damage, Shape};
 use crate::scenario::{LinkSettings, Word};
 
-/// A super-packet that takes longer on the bottleneck leaves in several runs of this length, as it would leave a real one.
+/// A super-packet that takes longer than this on the bottleneck leaves it in several runs of about this length: a real bottleneck sends its
+/// segments one by one.
 const GRANULE_NS: u64 = 500_000;
 const PS_PER_NS: u64 = 1_000;
 /// A shorter pause is that of a sender that could not keep up, a longer one that of a sender that had no data.
@@ -90,8 +91,9 @@ impl Counts {
 
 /// The size of a packet of cross traffic: that of most packets on the Internet.
 const CROSS_BYTES: u64 = 1_500;
-/// Above this rate they come in rows, as fast senders send them: single packets would keep the lab busy.
+/// Above this rate, packets of cross traffic come in rows (super-packets), as fast senders send them: single packets would keep the lab busy.
 const CROSS_ALONE_BIT_S: u64 = 1_000_000_000;
+/// The most packets in such a row.
 const CROSS_ROW_MAX: u64 = 43;
 
 fn time_ps(bytes: u64, rate: u64) -> u64 {

@@ -1,5 +1,5 @@
 //! IP packets as a TUN device with offloads passes them: reading a packet's shape, cutting runs of segments out of a super-packet, damaging a
-//! single segment, and the answers of a router.
+//! single segment, and the answers of a router. A super-packet is also called a *row* of segments.
 //!
 //! Does not know: devices, time, links, or why a packet is lost. No byte of a packet is trusted: a packet that cannot be understood passes
 //! whole, as one segment.
@@ -52,8 +52,8 @@ pub fn addresses(frame: &[u8]) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// Takes `n` off the TTL or hop limit of the packet in a frame, down to 0 at most. The checksum of an IPv4 header is updated, and stays as
-/// right as it was.
+/// Takes `n` off the TTL or hop limit of the packet in a frame, down to 0 at most. The checksum of an IPv4 header is updated: a
+/// right one stays right, and a wrong one wrong.
 pub fn age(frame: &mut [u8], n: u8) {
     let Some(packet) = frame.get_mut(OFFLOAD_HEADER..) else { return };
     match packet.first().map(|byte| byte >> 4) {

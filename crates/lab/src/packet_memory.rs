@@ -42,7 +42,7 @@ pub struct PacketMemory {
 }
 
 impl PacketMemory {
-    /// Room for packets of at most `largest` bytes, `bytes_max` in all; the first `ready` of them touched already, so
+    /// Room for packets of at most `largest` bytes, `bytes_max` in all. The first `ready` bytes are touched at once, so
     /// that no packet waits for the kernel to find a page.
     pub fn new(largest: usize, bytes_max: u64, ready: u64) -> PacketMemory {
         assert!(largest <= CHUNK, "a packet fits a chunk");

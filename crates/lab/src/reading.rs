@@ -62,7 +62,7 @@ pub struct LinkReading {
     pub settings: LinkSettings,
 }
 
-/// A lab's numbers at one time. They only grow.
+/// A lab's numbers at one time. All counts only grow.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// The time since the lab came up.
@@ -71,7 +71,7 @@ pub struct Reading {
     pub links: Vec<LinkReading>,
     /// Packets that reached no link.
     pub refused: RefusedCounts,
-    /// How late the lab was woken while packets flowed, which waited as long to be read.
+    /// How late the lab was woken while packets flowed: arriving packets waited that long to be read.
     pub woken: Lateness,
     /// Frames that a port did not accept: the lab's own fault.
     pub not_written: u64,

@@ -1,4 +1,4 @@
-//! Processes at the sites of a lab: found by their network, ended in order.
+//! Processes at the sites of a lab: found by their network namespace, asked to end, and killed if they do not.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

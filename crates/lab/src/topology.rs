@@ -86,9 +86,9 @@ impl Topology {
         let mut ports = Vec::new();
         let mut by_address = HashMap::new();
         for (site, scenario_site) in scenario.sites.iter().enumerate() {
-            for (interface, one) in scenario_site.interfaces.iter().enumerate() {
-                let v4 = one.v4.map(|(address, _)| IpAddr::from(address));
-                let v6 = one.v6.map(|(address, _)| IpAddr::from(address));
+            for (interface, scenario_interface) in scenario_site.interfaces.iter().enumerate() {
+                let v4 = scenario_interface.v4.map(|(address, _)| IpAddr::from(address));
+                let v6 = scenario_interface.v6.map(|(address, _)| IpAddr::from(address));
                 by_address.extend([v4, v6].into_iter().flatten().map(|address| (address, ports.len())));
                 ports.push(End { site, interface });
             }

@@ -20,7 +20,7 @@ pub struct Ceiling {
     pub rate_bit_s: f64,
     /// The RTT of the path.
     pub rtt: Duration,
-    /// Why the lab was the limit, if it was, which is allowed here.
+    /// Why the lab was the limit, if it was: for a ceiling that is no error.
     pub limited: Option<String>,
 }
 

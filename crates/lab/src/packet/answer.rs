@@ -84,7 +84,7 @@ fn quoted(frame: &[u8], shape: &Shape, length_max: usize) -> Vec<u8> {
     message.extend_from_slice(part(&headers, OFFLOAD_HEADER..length));
     let room = length_max.saturating_sub(message.len()).min(payload.len());
     message.extend_from_slice(part(frame, payload.start..payload.start + room));
-    // Without the bytes that may follow the packet in its frame.
+    // The frame may have more bytes behind the packet: they are not quoted.
     message.truncate(ICMP_HEADER + shape.largest() as usize);
     message
 }

@@ -46,7 +46,7 @@ pub fn damaged(frame: &[u8], shape: &Shape, segment: u16, damage: Damage, bit: u
             }
             // Without an assertion about the checksum, the receiver has to verify it.
             put(out, 0, [0; OFFLOAD_HEADER]);
-            let body = if body.is_empty() { spare(shape, end) } else { body };
+            let body = if body.is_empty() { damageable_header(shape, end) } else { body };
             flip_seen(out, shape, body, bit)
         }
         Damage::Silent => flip_silent(out, shape, body, bit, offload.needs_csum()),
@@ -75,7 +75,7 @@ fn complete(frame: &mut [u8], offload: Offload) {
 
 /// The bytes that may be damaged in a segment without payload. A wrong port would take it to another receiver, and lengths are judged before
 /// checksums; this leaves TCP's sequence numbers, UDP's checksum, and the bytes behind the checksum of ICMP.
-fn spare(shape: &Shape, end: usize) -> Range<usize> {
+fn damageable_header(shape: &Shape, end: usize) -> Range<usize> {
     let at = OFFLOAD_HEADER + usize::from(shape.transport_at);
     match shape.transport() {
         Transport::Tcp { .. } => at + 4..at + 12,

@@ -39,7 +39,7 @@ fn the_telescope_sends_by_the_least_rtt() {
     // 206 ms, and 315.5 ms over Canberra.
     assert_eq!(links("perth", "london"), "perth^ perth-singapore> singapore-london> londonv");
     assert_eq!(links("london", "perth"), "london^ singapore-london< perth-singapore< perthv");
-    // A path of its own takes 302 ms; over London it would be 266.4 ms. Who has a path uses it.
+    // Their own path takes 302 ms; over London it would be 266.4 ms. Two sites that a path joins use that path.
     assert_eq!(links("canberra", "paris"), "canberra^ canberra-paris> parisv");
     // 213.4 ms over Singapore and London.
     assert_eq!(links("perth", "paris"), "perth^ perth-singapore> singapore-london> london-paris> parisv");

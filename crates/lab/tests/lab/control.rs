@@ -231,7 +231,7 @@ fn leftovers_of_a_killed_lab_are_removed() {
     };
     let mut leftover = start_in(&dir);
     let mut other = start_in(&state.path().join("lab/other"));
-    // It ends nothing and removes nothing, as if it had been killed. The group has only a process of its own.
+    // The process of the other lab leaves this lab's group. Then the lab is forgotten: like a killed one, it ends and removes nothing.
     std::fs::write(group.parent().unwrap().join("cgroup.procs"), other.id().to_string()).unwrap();
     std::mem::forget(lab);
     assert!(group.exists() && leftover.try_wait().unwrap().is_none());

@@ -36,7 +36,7 @@ fn sites_know_each_other_by_name() {
     let unknown = lab.command("london", "getent").unwrap().args(["hosts", "nobody.example"]).output().unwrap();
     assert!(!unknown.status.success() && started.elapsed() < Duration::from_secs(4), "without asking a name server");
     assert_eq!(output_of(&lab, "london", "sh", &["-c", "ls /sys/class/net | xargs"]), "eth0 eth1 lo");
-    assert_eq!(output_of(&lab, "london", "sh", &["-c", "echo $LONGHAUL_LAB"]), "rig");
+    assert_eq!(output_of(&lab, "london", "sh", &["-c", "echo $LONGHAUL_LAB"]), "fixture");
     assert!(matches!(lab.site("paris"), Err(Error::NoSite { .. })));
 }
 

@@ -94,7 +94,7 @@ fn many_flows_use_all_members() {
     for _ in 0..80 {
         let near = udp(&lab, "a");
         let before = lab.reading().unwrap();
-        // The second one has arrived before its flow is judged.
+        // Both datagrams of the flow have arrived before its counts are compared.
         assert!(arrives(&near, &far, 10, TIMEOUT) && arrives(&near, &far, 10, TIMEOUT));
         let after = lab.reading().unwrap().since(&before);
         let first = lab.link("a-b", 0).unwrap();

@@ -19,7 +19,7 @@ fn all(frame: &[u8], v6: bool) -> [Option<Vec<u8>>; 3] {
     [time_exceeded(frame, &shape, router), too_big(frame, &shape, router, 1_400), unreachable(frame, &shape, router)]
 }
 
-/// The quotation in an answer, its header judged.
+/// Checks the headers of an answer; returns the packet that it quotes.
 fn quotation(answer: &[u8], which: usize, v6: bool) -> Vec<u8> {
     assert_eq!(answer[..10], [0; 10]);
     let packet = &answer[10..];

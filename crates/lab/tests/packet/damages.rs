@@ -44,7 +44,7 @@ fn judge(frame: &[u8], segment: u16, bit: u64, intact: &[u8]) {
     assert_eq!(packets[0][..at], intact[..at]);
 }
 
-/// A packet with a complete checksum.
+/// The frame of a single packet with a complete checksum.
 fn alone(flags: u8, packet: &[u8]) -> Vec<u8> {
     Offload { flags, ..Offload::default() }.before(packet)
 }

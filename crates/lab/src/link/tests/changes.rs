@@ -42,7 +42,7 @@ fn jitter_that_begins_keeps_the_order() {
     }
 }
 
-/// The policer of before was closed for minutes; the new one is not.
+/// The former policer would need minutes to refill its bucket; the new one takes over the missing tokens, and refills them quickly.
 #[test]
 fn a_new_policer_keeps_the_spent_tokens() {
     let slow = Policer { rate: BitRate(8_000), burst: Bytes(150_000) };

@@ -27,7 +27,7 @@ fn rates() -> impl Strategy<Value = Option<BitRate>> {
     prop_oneof![Just(None), (10_000..100_000_000_000u64).prop_map(|rate| Some(BitRate(rate)))]
 }
 
-/// Half of the time nothing.
+/// Zero in half of the cases.
 fn chances() -> impl Strategy<Value = f64> {
     prop_oneof![Just(0.0), 0.0..=1.0]
 }
