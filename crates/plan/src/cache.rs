@@ -30,7 +30,7 @@ pub struct CacheOutcome {
     pub asked_bytes: f64,
 }
 
-/// Sends the requests to a cache of so many bytes that drops what was not asked for longest (LRU).
+/// Sends the requests to a cache of `cache_bytes`, which drops the object that was not requested for the longest time (LRU).
 pub fn simulate(requests: &Requests, cache_bytes: f64) -> CacheOutcome {
     let capacity = (cache_bytes / requests.object_bytes) as usize;
     let cumulated = cumulated_popularity(requests);
@@ -66,8 +66,8 @@ pub fn simulate(requests: &Requests, cache_bytes: f64) -> CacheOutcome {
     }
 }
 
-/// The hit ratio of such a cache in the long run (Che, Tung and Wang, Hierarchical Web Caching Systems, 2002): an object is in the cache if it was asked
-/// for within a characteristic time, which is the one in which as many different objects are asked for as fit.
+/// The hit ratio of such a cache in the long run (Che, Tung and Wang, Hierarchical Web Caching Systems, 2002): an object is in the cache if it was requested
+/// within a characteristic time: the time in which as many different objects are requested as the cache holds.
 pub fn hit_ratio(requests: &Requests, cache_bytes: f64) -> f64 {
     let capacity = cache_bytes / requests.object_bytes;
     if capacity >= requests.objects as f64 {

@@ -1,4 +1,5 @@
-//! The cost of the options of a scenario: sums once, a year, over a period; each in its currency, with the range that uncertain prices give.
+//! The cost of the options of a scenario: what is paid in each year and in a whole period, in its currency, with the range that uncertain prices
+//! give.
 //!
 //! Does not know: discounting, inflation, or rates of exchange. Amounts of two currencies are never added.
 
@@ -10,7 +11,7 @@ use scenario::{Cost, Scenario, Years};
 
 use crate::loads::identifier;
 
-/// Draws for a range: the bounds of nine in ten are then known to about 1 % of the spread.
+/// Draws for a range: enough to know the bounds of the middle 90 % to about 1 % of the spread.
 const DRAWS: usize = 10_000;
 
 /// The sums of one option in one currency.
@@ -59,7 +60,7 @@ impl Period {
     }
 }
 
-/// The reader refuses a cost without a price, and one with two currencies.
+/// The currency of a cost: the reader of scenarios refuses a cost without a price, and one with two currencies.
 fn currency(cost: &Cost) -> Currency {
     cost.once.or(cost.per_year).map_or(Currency::EUR, |money| money.currency)
 }
@@ -99,7 +100,7 @@ fn option_cost(option: Option<String>, currency: Currency, costs: &[&Cost], peri
     OptionCost { option, currency, total, yearly, by_year }
 }
 
-/// How often the price once is due in the period: in the first year, and after each term.
+/// How often the one-time price is due in the period: in the first year, and after each term.
 fn times_paid(cost: &Cost, period: Period) -> usize {
     period.years(cost.years).filter(|year| is_due_once(cost, *year, period)).count()
 }
@@ -122,7 +123,7 @@ fn paid_in(cost: &Cost, year: u16, period: Period) -> f64 {
     cost.count * (once + amount(cost.per_year))
 }
 
-/// The interval of nine in ten draws (Monte Carlo): each price independent and triangular around the stated one. None if all prices are certain.
+/// The interval of the middle 90 % of the draws (Monte Carlo): each price independent and triangular around the stated one. None if all prices are certain.
 fn range(costs: &[&Cost], period: Period, seed: u64) -> Option<(f64, f64)> {
     if costs.iter().all(|cost| cost.spread == 0.0) {
         return None;
@@ -132,7 +133,7 @@ fn range(costs: &[&Cost], period: Period, seed: u64) -> Option<(f64, f64)> {
         .iter()
         .map(|cost| (period.years(cost.years).map(|year| paid_in(cost, year, period)).sum(), cost.spread))
         .collect();
-    // The sum of two even draws is triangular.
+    // The sum of two uniform draws is triangular.
     let mut draw = |spread: f64| 1.0 + spread * (random.f64() + random.f64() - 1.0);
     let mut sums: Vec<f64> =
         (0..DRAWS).map(|_| stated.iter().map(|(amount, spread)| amount * draw(*spread)).sum()).collect();

@@ -12,7 +12,7 @@ pub const CIRCUITS_GBIT_S: [f64; 7] = [1.0, 10.0, 40.0, 100.0, 200.0, 400.0, 800
 /// The year after which no crossing is looked for.
 const LAST_YEAR: u16 = 2100;
 
-/// The demand in sum, provisioned: `sum × burst × overprovision`.
+/// The total demand, with bursts and overprovisioning: `sum × burst × overprovision`.
 pub fn total(scenario: &Scenario, choice: &FlowChoice) -> Figure {
     let flows: Vec<(String, f64)> = scenario
         .flows
@@ -35,7 +35,7 @@ pub fn total(scenario: &Scenario, choice: &FlowChoice) -> Figure {
     figure.with("burst", burst, "").with("overprovision", overprovision, "").source("the flows of the scenario")
 }
 
-/// The demand of one site: what it receives, in sum.
+/// The demand of one site: the sum of what it receives.
 pub fn of_site(scenario: &Scenario, choice: &FlowChoice, site: usize) -> Figure {
     let mut figure = Figure::new(format!("received by {}", scenario.sites[site].name), 0.0, "Gbit/s");
     let mut names = Vec::new();

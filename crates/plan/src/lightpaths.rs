@@ -46,7 +46,7 @@ pub struct Cut {
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathOutcome {
-    /// When light was there first, seconds; none if never.
+    /// When the path was lit first, seconds; none if never.
     pub began_s: Option<f64>,
     /// When the last byte had moved, seconds; none if never.
     pub ended_s: Option<f64>,
@@ -55,10 +55,10 @@ pub struct PathOutcome {
 }
 
 /// A path that is in use.
-struct Lit {
+struct LitPath {
     request: usize,
     route: NetworkRoute,
-    /// From when on it carries data.
+    /// From when on it carries data, seconds; later, up to when its bytes have been counted.
     lit_s: f64,
     left_bytes: f64,
 }
@@ -80,9 +80,9 @@ pub fn serve(
         lit: Vec::new(),
         waiting: Vec::new(),
     };
-    let mut due: Vec<(f64, Happening)> =
-        requests.iter().enumerate().map(|(at, request)| (request.at_s, Happening::Request(at))).collect();
-    due.extend(cuts.iter().map(|cut| (cut.at_s, Happening::Cut(cut.path))));
+    let mut due: Vec<(f64, LightpathEvent)> =
+        requests.iter().enumerate().map(|(at, request)| (request.at_s, LightpathEvent::Request(at))).collect();
+    due.extend(cuts.iter().map(|cut| (cut.at_s, LightpathEvent::Cut(cut.path))));
     due.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut now = 0.0;
     loop {
@@ -97,15 +97,16 @@ pub fn serve(
         match next_end.filter(|(at, _)| *at <= next_due) {
             Some((_, lit)) => agents.release(lit, now),
             None => match due.pop() {
-                Some((_, Happening::Request(request))) => agents.ask(request, now),
-                Some((_, Happening::Cut(path))) => agents.cut_path(path, now),
+                Some((_, LightpathEvent::Request(request))) => agents.ask(request, now),
+                Some((_, LightpathEvent::Cut(path))) => agents.cut_path(path, now),
                 None => {}
             },
         }
     }
 }
 
-enum Happening {
+/// A request or a cut, by its number.
+enum LightpathEvent {
     Request(usize),
     Cut(usize),
 }
@@ -118,14 +119,14 @@ struct Agents<'a> {
     /// Wavelengths in use on each link.
     used: BTreeMap<usize, usize>,
     cut: BTreeSet<usize>,
-    lit: Vec<Lit>,
+    lit: Vec<LitPath>,
     waiting: Vec<(usize, f64)>,
 }
 
 impl Agents<'_> {
     /// When the first transfer ends, and which of the lit paths is its.
     fn next_end(&self) -> Option<(f64, usize)> {
-        let end = |lit: &Lit| lit.lit_s + lit.left_bytes * 8.0 / self.settings.wavelength_bit_s;
+        let end = |lit: &LitPath| lit.lit_s + lit.left_bytes * 8.0 / self.settings.wavelength_bit_s;
         (0..self.lit.len()).map(|at| (end(&self.lit[at]), at)).min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
@@ -158,7 +159,7 @@ impl Agents<'_> {
             route.links.iter().for_each(|link| *self.used.entry(*link).or_default() += 1);
             let lit_s = now + delay_s;
             self.outcomes[request].began_s.get_or_insert(lit_s);
-            self.lit.push(Lit { request, route, lit_s, left_bytes });
+            self.lit.push(LitPath { request, route, lit_s, left_bytes });
         }
     }
 
@@ -179,7 +180,7 @@ impl Agents<'_> {
 
     fn cut_path(&mut self, path: usize, now: f64) {
         self.cut.extend(self.network.links_of_path(path));
-        let (dark, lit): (Vec<Lit>, Vec<Lit>) = std::mem::take(&mut self.lit)
+        let (dark, lit): (Vec<LitPath>, Vec<LitPath>) = std::mem::take(&mut self.lit)
             .into_iter()
             .partition(|lit| lit.route.links.iter().any(|link| self.cut.contains(link)));
         self.lit = lit;
@@ -187,7 +188,7 @@ impl Agents<'_> {
             self.free(&lit.route);
             self.outcomes[lit.request].cuts += 1;
         }
-        // Paths that were lit go before requests that wait already.
+        // Transfers whose path was cut are served before requests that wait already.
         let dark = dark.into_iter().map(|lit| (lit.request, lit.left_bytes));
         self.waiting = dark.chain(std::mem::take(&mut self.waiting)).collect();
         self.light_waiting(now, self.settings.restoration_s);

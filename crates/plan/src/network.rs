@@ -119,7 +119,8 @@ impl Network {
         network
     }
 
-    /// The links over these paths: those that lead on from where the one before ended; where paths are not joined, those of the direction.
+    /// The links over these paths: of each path the link that begins where the one before ended, or else, where paths are not joined, the one of
+    /// the direction.
     fn follow(&self, from: usize, over: &[Crossing], direction: usize) -> Option<Vec<usize>> {
         let mut at = from;
         let mut links = Vec::new();
@@ -152,16 +153,16 @@ impl Network {
 
 fn link(scenario: &Scenario, number: usize, direction: usize) -> NetworkLink {
     let path = &scenario.paths[number];
-    let way: &PathDirection = &path.directions[direction];
+    let path_direction: &PathDirection = &path.directions[direction];
     let key = ["ab", "ba"][direction];
-    let members = way.members.iter().filter(|member| !member.down && !member.withdrawn);
+    let members = path_direction.members.iter().filter(|member| !member.down && !member.withdrawn);
     let rate = |member: &scenario::LinkSettings| {
         let rate = member.rate.map_or(f64::INFINITY, |rate| rate.0 as f64);
         rate - member.cross_traffic.map_or(0.0, |traffic| traffic.0 as f64)
     };
     let delay_s = match path.facts.distance_km {
-        Some(km) if way.members[0].delay.is_zero() => km * SECONDS_PER_KM,
-        _ => way.members[0].delay.as_secs_f64(),
+        Some(km) if path_direction.members[0].delay.is_zero() => km * SECONDS_PER_KM,
+        _ => path_direction.members[0].delay.as_secs_f64(),
     };
     NetworkLink {
         name: format!("{} {key}", path.name),

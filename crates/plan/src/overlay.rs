@@ -35,7 +35,7 @@ pub struct Overlay {
     pub homeless: Vec<usize>,
 }
 
-/// An interface of a router that is a member's: packets of the overlay come in and go out there.
+/// An interface of a router that belongs to a member: packets of the overlay come in and go out there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberPort {
     /// The interface of the router.

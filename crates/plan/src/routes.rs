@@ -7,10 +7,10 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use crate::network::Network;
 
-/// The routes that are looked at for a pair that shares nothing.
+/// The number of shortest routes that are tried as the first of a diverse pair.
 const ROUTES_TRIED: usize = 64;
 
-/// A route: links one behind the other.
+/// A route: a sequence of links, each of which begins where the one before ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkRoute {
     /// Numbers into [`Network::links`].
@@ -48,7 +48,8 @@ struct ReachedSite {
 impl Eq for ReachedSite {}
 
 impl Ord for ReachedSite {
-    /// The least delay is the greatest; then the fewest links, then the first site: the result does not depend on chance.
+    /// The site with the least delay is the greatest, so that the heap gives it first; then the one with the fewest links, then the first one: the
+    /// result does not depend on chance.
     fn cmp(&self, other: &ReachedSite) -> Ordering {
         let by_delay = other.delay_s.total_cmp(&self.delay_s);
         by_delay.then_with(|| other.hops.cmp(&self.hops)).then_with(|| other.site.cmp(&self.site))
@@ -159,7 +160,7 @@ pub fn shortest_routes(network: &Network, from: usize, to: usize, count: usize) 
     found
 }
 
-/// The pair of least delay in sum of which the two routes share nothing but their ends. A link shares with its own reverse, and with all links of
+/// The pair of routes that share nothing but their ends, with the least sum of delays. A link shares with its own reverse, and with all links of
 /// its shared risks. None if there is no such pair among those that begin with one of the 64 shortest routes.
 pub fn diverse_pair(network: &Network, from: usize, to: usize) -> Option<DiversePair> {
     let pairs = shortest_routes(network, from, to, ROUTES_TRIED).into_iter().filter_map(|primary| {
@@ -217,7 +218,7 @@ impl NetworkRoute {
 }
 
 impl DiversePair {
-    /// The delays of both in sum, seconds.
+    /// The sum of both delays, seconds.
     pub fn delay_s(&self) -> f64 {
         self.primary.delay_s + self.backup.delay_s
     }

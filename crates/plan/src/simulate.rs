@@ -1,7 +1,7 @@
 //! A simulator at flow level. It steps the code that runs for real (`sched` for rates, retries and shares, `pilot` for streams, `replicas` for the
 //! choice of targets) against modelled paths, in virtual time. The same scenario and seed give the same result.
 //!
-//! Between two rounds rates are constant, so queues are advanced one by one and do not meet; see `docs/design/plan.md`.
+//! Between two rounds rates are constant, so each queue is advanced by itself; see `docs/design/plan.md`.
 //!
 //! Does not know: packets, clocks. Congestion is a share of a link, not a queue of packets.
 
@@ -132,7 +132,7 @@ impl<'a> Simulator<'a> {
     fn run(&mut self, carry_on: &mut dyn FnMut(SimulationProgress) -> bool) {
         let duration_s = self.scenario.simulation.duration.as_secs_f64();
         let mut idle_rounds = 0;
-        self.point();
+        self.record_point();
         while self.now_s < duration_s {
             self.disturb();
             let waits = self.waiting_queues();
@@ -142,7 +142,7 @@ impl<'a> Simulator<'a> {
             self.advance(until_s, &waits);
             self.outcome.rounds += 1;
             if self.now_s >= duration_s * self.outcome.course.len() as f64 / outcome::POINTS as f64 {
-                self.point();
+                self.record_point();
             }
             if self.queues.iter().all(SimulatedQueue::is_done) {
                 self.outcome.complete = true;
@@ -154,7 +154,7 @@ impl<'a> Simulator<'a> {
                 break;
             }
         }
-        self.point();
+        self.record_point();
     }
 
     /// Applies the disturbances that are due.
@@ -181,13 +181,13 @@ impl<'a> Simulator<'a> {
                 known.entry((from, to)).or_insert_with(find).clone()
             };
             let work = &self.scenario.work[queue.work];
-            // The way back carries acknowledgements; where there is none, nothing moves.
+            // The reverse route carries acknowledgements; where there is none, nothing moves.
             let directions = find(queue.source, queue.target).zip(find(queue.target, queue.source));
             queue.terms = directions
                 .as_ref()
-                .map(|(there, back)| PathTerms::new(self.scenario, &self.network, work, queue.source, there, back));
-            queue.path = directions.map_or_else(Vec::new, |(there, _)| {
-                self.resources.path(queue.source, queue.target, &there, work.on_tape)
+                .map(|(forward, reverse)| PathTerms::new(self.scenario, &self.network, work, queue.source, forward, reverse));
+            queue.path = directions.map_or_else(Vec::new, |(forward, _)| {
+                self.resources.path(queue.source, queue.target, &forward, work.on_tape)
             });
         }
         self.rates.paths_changed(&self.queues);
@@ -270,19 +270,19 @@ impl<'a> Simulator<'a> {
         }
     }
 
-    /// Notes the state at this moment.
-    fn point(&mut self) {
+    /// Adds the state at this moment to the course.
+    fn record_point(&mut self) {
         let since = self.outcome.course.last().map_or(0.0, |last| last.at_s);
         let seconds = self.now_s - since;
         if seconds <= 0.0 && !self.outcome.course.is_empty() {
             return;
         }
-        let arrived = self.queues.iter().map(|queue| queue.waiting(self.now_s) as f64 * queue.files.mean_bytes());
+        let buffered = self.queues.iter().map(|queue| queue.waiting(self.now_s) as f64 * queue.files.mean_bytes());
         self.outcome.course.push(CoursePoint {
             at_s: self.now_s,
             rate_bit_s: if seconds > 0.0 { self.meters.since_point * 8.0 / seconds } else { 0.0 },
             waiting: self.queues.iter().map(|queue| queue.waiting(self.now_s)).sum(),
-            buffered_bytes: arrived.sum(),
+            buffered_bytes: buffered.sum(),
         });
         self.meters.since_point = 0.0;
     }

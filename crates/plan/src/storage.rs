@@ -1,4 +1,4 @@
-//! Media for an archive, tape beside disk; and data on disks by courier beside a network.
+//! Compares media for an archive (tape, disk), and the transport of data on disks by courier with that over a network.
 //!
 //! Does not know: drives, power, people. The prices are of media alone.
 

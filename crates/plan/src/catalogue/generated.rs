@@ -14,9 +14,9 @@ pub fn generated_sites() -> Vec<SiteRecord> {
     (0..SITES).map(record).collect()
 }
 
-/// Which sites have a property: so many of all, scattered by a step that shares no factor with 26.
-fn has(site: usize, of: usize, step: usize) -> bool {
-    (site * step + of) % SITES < of
+/// Whether a site has a property that `count` of the 26 sites have. The step, which shares no factor with 26, scatters them.
+fn has(site: usize, count: usize, step: usize) -> bool {
+    (site * step + count) % SITES < count
 }
 
 fn record(site: usize) -> SiteRecord {

@@ -82,7 +82,7 @@ impl Round {
         if today > deadline {
             return Err(format!("the round ended on day {deadline}: ask for a new one"));
         }
-        // To open a record again takes back no answer.
+        // A site that opens its record again does not take its answer back.
         if state != RoundState::Opened || *stored == RoundState::Asked {
             *stored = state;
         }

@@ -1,4 +1,4 @@
-//! What one transfer can carry over a route, and how long it takes to get there: the laws of `model::laws` with the stream counts of `pilot`.
+//! The rate that one transfer can have over a route, and the time until it has it: the laws of `model::laws` with the stream counts of `pilot`.
 //!
 //! Does not know: other transfers.
 
@@ -50,23 +50,23 @@ pub(super) fn payload_part(mtu_bytes: f64) -> f64 {
 }
 
 impl PathTerms {
-    /// The terms between two sites over a route and the route back.
+    /// The terms between two sites, from the routes of both directions.
     pub fn new(
         scenario: &Scenario,
         network: &Network,
         work: &Work,
         source: usize,
-        there: &NetworkRoute,
-        back: &NetworkRoute,
+        forward: &NetworkRoute,
+        reverse: &NetworkRoute,
     ) -> PathTerms {
-        let mtu = there.links.iter().map(|link| network.links[*link].mtu_bytes).fold(f64::INFINITY, f64::min);
+        let mtu = forward.links.iter().map(|link| network.links[*link].mtu_bytes).fold(f64::INFINITY, f64::min);
         let buffer = match scenario.sites[source].profile {
             Profile::Dtn => DTN_BUFFER_BYTES,
             Profile::Stock => STOCK_BUFFER_BYTES,
         };
         PathTerms {
-            rtt_s: there.delay_s + back.delay_s,
-            loss: there.loss(network),
+            rtt_s: forward.delay_s + reverse.delay_s,
+            loss: forward.loss(network),
             mss_bytes: if mtu.is_finite() { mtu - HEADER_BYTES } else { 1428.0 },
             // Half of a buffer is payload: the kernel counts its own structures too.
             window_bytes: (buffer / 2) as f64,
@@ -114,7 +114,7 @@ impl PathTerms {
     }
 
     /// The time until a transfer has its rate, less what it moves meanwhile: the session, and slow start from ten segments in each stream. While a window
-    /// doubles each round trip, it carries in sum what one round trip carries at the full rate.
+    /// doubles each round trip, it carries in total what one round trip carries at the full rate.
     pub fn startup_s(&self, rate_bytes_s: f64) -> f64 {
         let session = SESSION_ROUND_TRIPS * self.rtt_s;
         if !rate_bytes_s.is_finite() || rate_bytes_s <= 0.0 {
@@ -126,7 +126,8 @@ impl PathTerms {
     }
 }
 
-/// The loss of a full link at which the laws of its flows give its capacity in sum: what streams that only congestion control holds back do to each other.
+/// The loss of a full link at which the rates of its flows, by their laws, add up to its capacity: the loss that streams cause each other where only
+/// congestion control limits them.
 /// Flows are given with their numbers of streams. 0 if they do not fill the link, or if one of them is BBR's, which keeps its rate whatever is lost.
 pub fn equilibrium_loss(flows: &[(PathTerms, u32)], capacity_bytes_s: f64) -> f64 {
     let sum = |loss: f64| -> f64 {

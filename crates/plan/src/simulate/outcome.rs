@@ -54,7 +54,7 @@ pub struct ResourceOutcome {
 pub struct CoursePoint {
     /// The time, seconds.
     pub at_s: f64,
-    /// The rate of all transfers, bit/s, on average since the last moment.
+    /// The rate of all transfers, bit/s, on average since the point before.
     pub rate_bit_s: f64,
     /// Files that are there and not moving.
     pub waiting: u64,
@@ -81,7 +81,7 @@ pub struct Outcome {
     pub resources: Vec<ResourceOutcome>,
     /// Over time.
     pub course: Vec<CoursePoint>,
-    /// What the simulator does not know of the scenario.
+    /// The events of the scenario that the simulator ignores.
     pub ignored: Vec<String>,
 }
 

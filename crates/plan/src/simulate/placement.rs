@@ -1,4 +1,4 @@
-//! Makes queues of work: which target gets how many files from which source, who feeds whom, and who waits for whom.
+//! Makes queues of work: which target gets how many files from which source, which queue feeds which, and which waits for which.
 //!
 //! Targets of files with fewer copies than targets are chosen by `replicas`, the code that a hub's rules run.
 
@@ -8,7 +8,8 @@ use scenario::{Scenario, ServingOrder, Work};
 use super::files::{EvenFiles, QueueFiles};
 use super::queue::SimulatedQueue;
 
-/// Groups of files that are placed together, as datasets are. More of them even out the parts; 1,000 leave 3 % between ten targets.
+/// Groups of files that are placed together, as datasets are. The more groups, the more even are the parts of the targets: with 1,000 groups, those
+/// of ten targets differ by 3 %.
 const GROUPS_MAX: u64 = 1000;
 
 /// Which queue feeds which.
@@ -20,7 +21,7 @@ pub struct Feed {
     pub to: usize,
 }
 
-/// The queues of all work, and who feeds whom.
+/// The queues of all work, and which feeds which.
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
     /// In the order of the work, then of sources, then of targets.

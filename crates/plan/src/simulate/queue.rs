@@ -15,9 +15,9 @@ use super::law::PathTerms;
 
 /// Files of one transfer, as a hub orders them from a node.
 const FILES_PER_TRANSFER: u32 = 1000;
-/// What counts as nothing of a file, a fraction: the rounding of sums.
+/// The part of a file that counts as nothing: sums are rounded.
 const NOTHING: f64 = 1e-9;
-/// What counts as no time, seconds: a second of a year is known to 4e-9, and a step that is shorter than that would never end.
+/// The time that counts as none, seconds: a time within a year is exact to 4e-9 s, and a simulation with shorter steps would never end.
 const NO_TIME_S: f64 = 1e-6;
 
 /// A queue.

@@ -18,7 +18,8 @@ use super::queue::SimulatedQueue;
 #[derive(Debug)]
 pub struct Rates {
     scheduler: Scheduler,
-    /// Demands are estimated from use where a round lasts, as a hub does it. Where rates are computed at each change, queues use what they get.
+    /// Whether demands are estimated from use, as a hub does: only where rounds have a length. Where rates are computed at each change, queues use
+    /// what they get.
     estimates: bool,
     aggregates: Vec<Aggregate>,
     demands: Vec<DemandEstimate>,
@@ -26,7 +27,9 @@ pub struct Rates {
     busy_since_s: Vec<Option<f64>>,
     /// What binds each queue: a resource, or none if the queue itself.
     pub bound_by: Vec<Option<u32>>,
+    /// For each queue in the last round: whether it was active, and the transfers that it wanted.
     seen: Vec<(bool, u32)>,
+    /// Whether the rates must be computed again.
     dirty: bool,
 }
 
