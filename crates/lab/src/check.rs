@@ -1,5 +1,5 @@
-//! Checks that a lab does what its scenario says, by measurements from its sites: RTT, rate, and loss, exact to the packet. It also measures
-//! the rate that this machine can carry at the longest RTT.
+//! Checks that a lab does what its scenario says, by measurements from its sites: RTT, rate, and loss, exact to the packet. It also
+//! measures the rate that this machine can carry at the longest RTT.
 //!
 //! Events do not take place during a check.
 

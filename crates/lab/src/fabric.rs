@@ -318,8 +318,8 @@ impl Fabric {
         let arrived = parcel.segments.end;
         self.links[link].accept(parcel.due, &shape, parcel.segments, &mut runs);
         if leg == 0 {
-            // The first leg takes whole packets as they arrive: the segments that its queue drops need no memory, since no later packet lies
-            // behind them.
+            // The first leg takes whole packets as they arrive: the segments that its queue drops need no memory, since no later packet
+            // lies behind them.
             let kept = runs.iter().map(|run| run.segments.end).max();
             if let Some(kept) = kept.filter(|kept| *kept < arrived) {
                 let packet = &mut self.packets[parcel.packet as usize];

@@ -2,8 +2,8 @@
 //! queue, loss and disorder that a file describes.
 //!
 //! What this crate does not know: who uses it. It runs programs and carries their packets; it never links the engine.
-//! The flow of data: scenario (the text) -> fabric (links, routes, delay line: pure) -> emulator (the thread that reads and writes) -> lab (sites,
-//! and the handle that brings all of it up and down).
+//! The flow of data: scenario (the text) -> fabric (links, routes, delay line: pure) -> emulator (the thread that reads and writes) -> lab
+//! (sites, and the handle that brings all of it up and down).
 //!
 //! A scenario is checked before anything is made of it:
 //!

@@ -91,7 +91,8 @@ impl Counts {
 
 /// The size of a packet of cross traffic: that of most packets on the Internet.
 const CROSS_BYTES: u64 = 1_500;
-/// Above this rate, packets of cross traffic come in rows (super-packets), as fast senders send them: single packets would keep the lab busy.
+/// Above this rate, packets of cross traffic come in rows (super-packets), as fast senders send them: single packets would keep the lab
+/// busy.
 const CROSS_ALONE_BIT_S: u64 = 1_000_000_000;
 /// The most packets in such a row.
 const CROSS_ROW_MAX: u64 = 43;

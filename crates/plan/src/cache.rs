@@ -66,8 +66,8 @@ pub fn simulate(requests: &Requests, cache_bytes: f64) -> CacheOutcome {
     }
 }
 
-/// The hit ratio of such a cache in the long run (Che, Tung and Wang, Hierarchical Web Caching Systems, 2002): an object is in the cache if it was requested
-/// within a characteristic time: the time in which as many different objects are requested as the cache holds.
+/// The hit ratio of such a cache in the long run (Che, Tung and Wang, Hierarchical Web Caching Systems, 2002): an object is in the cache if
+/// it was requested within a characteristic time: the time in which as many different objects are requested as the cache holds.
 pub fn hit_ratio(requests: &Requests, cache_bytes: f64) -> f64 {
     let capacity = cache_bytes / requests.object_bytes;
     if capacity >= requests.objects as f64 {

@@ -1,5 +1,5 @@
-//! The cost of the options of a scenario: what is paid in each year and in a whole period, in its currency, with the range that uncertain prices
-//! give.
+//! The cost of the options of a scenario: what is paid in each year and in a whole period, in its currency, with the range that uncertain
+//! prices give.
 //!
 //! Does not know: discounting, inflation, or rates of exchange. Amounts of two currencies are never added.
 
@@ -123,7 +123,8 @@ fn paid_in(cost: &Cost, year: u16, period: Period) -> f64 {
     cost.count * (once + amount(cost.per_year))
 }
 
-/// The interval of the middle 90 % of the draws (Monte Carlo): each price independent and triangular around the stated one. None if all prices are certain.
+/// The interval of the middle 90 % of the draws (Monte Carlo): each price independent and triangular around the stated one. None if all
+/// prices are certain.
 fn range(costs: &[&Cost], period: Period, seed: u64) -> Option<(f64, f64)> {
     if costs.iter().all(|cost| cost.spread == 0.0) {
         return None;

@@ -119,8 +119,8 @@ impl Network {
         network
     }
 
-    /// The links over these paths: of each path the link that begins where the one before ended, or else, where paths are not joined, the one of
-    /// the direction.
+    /// The links over these paths: of each path the link that begins where the one before ended, or else, where paths are not joined, the
+    /// one of the direction.
     fn follow(&self, from: usize, over: &[Crossing], direction: usize) -> Option<Vec<usize>> {
         let mut at = from;
         let mut links = Vec::new();

@@ -48,8 +48,8 @@ struct ReachedSite {
 impl Eq for ReachedSite {}
 
 impl Ord for ReachedSite {
-    /// The site with the least delay is the greatest, so that the heap gives it first; then the one with the fewest links, then the first one: the
-    /// result does not depend on chance.
+    /// The site with the least delay is the greatest, so that the heap gives it first; then the one with the fewest links, then the first
+    /// one: the result does not depend on chance.
     fn cmp(&self, other: &ReachedSite) -> Ordering {
         let by_delay = other.delay_s.total_cmp(&self.delay_s);
         by_delay.then_with(|| other.hops.cmp(&self.hops)).then_with(|| other.site.cmp(&self.site))
@@ -160,8 +160,8 @@ pub fn shortest_routes(network: &Network, from: usize, to: usize, count: usize) 
     found
 }
 
-/// The pair of routes that share nothing but their ends, with the least sum of delays. A link shares with its own reverse, and with all links of
-/// its shared risks. None if there is no such pair among those that begin with one of the 64 shortest routes.
+/// The pair of routes that share nothing but their ends, with the least sum of delays. A link shares with its own reverse, and with all
+/// links of its shared risks. None if there is no such pair among those that begin with one of the 64 shortest routes.
 pub fn diverse_pair(network: &Network, from: usize, to: usize) -> Option<DiversePair> {
     let pairs = shortest_routes(network, from, to, ROUTES_TRIED).into_iter().filter_map(|primary| {
         let backup = shortest(network, from, to, &primary.shared(network, from, to))?;

@@ -183,9 +183,9 @@ impl<'a> Simulator<'a> {
             let work = &self.scenario.work[queue.work];
             // The reverse route carries acknowledgements; where there is none, nothing moves.
             let directions = find(queue.source, queue.target).zip(find(queue.target, queue.source));
-            queue.terms = directions
-                .as_ref()
-                .map(|(forward, reverse)| PathTerms::new(self.scenario, &self.network, work, queue.source, forward, reverse));
+            queue.terms = directions.as_ref().map(|(forward, reverse)| {
+                PathTerms::new(self.scenario, &self.network, work, queue.source, forward, reverse)
+            });
             queue.path = directions.map_or_else(Vec::new, |(forward, _)| {
                 self.resources.path(queue.source, queue.target, &forward, work.on_tape)
             });

@@ -56,7 +56,7 @@ struct LastRow {
 #[derive(Default)]
 struct SeriesReader {
     series: Series,
-    /// The time of the rows that are being collected, and the time before it.
+    /// The time of the rows that are being collected, and the time of those before them.
     now_s: f64,
     before_s: f64,
     flows: Vec<Flow>,
@@ -132,17 +132,17 @@ impl SeriesReader {
         let from_s = if is_new && spent_s > 0.0 { (row.time_s - spent_s).max(0.0) } else { since_s };
         let none = Kernel::default();
         let base = last.as_ref().filter(|_| !is_new).map_or(&none, |last| &last.kernel);
-        let more = |of: fn(&Kernel) -> u64| of(&kernel).saturating_sub(of(base)) as f64;
-        let longer = |of: fn(&Kernel) -> f64| (of(&kernel) - of(base)).max(0.0);
+        let increase = |of: fn(&Kernel) -> u64| of(&kernel).saturating_sub(of(base)) as f64;
+        let increase_s = |of: fn(&Kernel) -> f64| (of(&kernel) - of(base)).max(0.0);
         let tcp = Tcp {
             stream_s: row.time_s - from_s,
-            busy_s: longer(|k| k.busy_s),
-            receive_window_s: longer(|k| k.receive_window_limited_s),
-            send_buffer_s: longer(|k| k.send_buffer_limited_s),
-            resent_bytes: more(|k| k.resent_bytes),
+            busy_s: increase_s(|k| k.busy_s),
+            receive_window_s: increase_s(|k| k.receive_window_limited_s),
+            send_buffer_s: increase_s(|k| k.send_buffer_limited_s),
+            resent_bytes: increase(|k| k.resent_bytes),
         };
-        let bytes = [kernel.delivered_bit_s / 8.0 * (row.time_s - from_s), more(|k| k.received_bytes)];
-        let sent = more(|k| k.sent_bytes);
+        let bytes = [kernel.delivered_bit_s / 8.0 * (row.time_s - from_s), increase(|k| k.received_bytes)];
+        let sent = increase(|k| k.sent_bytes);
         let timeline = &mut self.series.timeline;
         timeline.threads(Side::Near, from_s, row.time_s, &Times::from(&row.spent));
         timeline.tcp(from_s, row.time_s, &tcp);
@@ -150,14 +150,14 @@ impl SeriesReader {
             timeline.round_trip(from_s, row.time_s, kernel.rtt_s);
         }
         if let Some(facts) = timeline.facts_of(kernel.stream) {
-            note(facts, &kernel, &tcp, sent);
+            add_facts(facts, &kernel, &tcp, sent);
         }
         self.flows.push(Flow { stream: Some(kernel.stream), from_s, bytes });
         self.last.insert(kernel.stream, LastRow { time_s: row.time_s, kernel });
     }
 }
 
-fn note(facts: &mut StreamFacts, kernel: &Kernel, tcp: &Tcp, sent_bytes: f64) {
+fn add_facts(facts: &mut StreamFacts, kernel: &Kernel, tcp: &Tcp, sent_bytes: f64) {
     if kernel.rtt_s > 0.0 {
         facts.rtt.note(kernel.rtt_s);
     }

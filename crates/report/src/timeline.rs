@@ -264,8 +264,8 @@ impl TransferTimeline {
             let inside_s = (to_s - from_s) * share;
             let cell = self.cell(at);
             cell.covered_s += inside_s;
-            // A sample that only reaches into a cell does not count for its extremes. Every sample counts in some cell: most of it lies there, or it fills
-            // half of it.
+            // A sample counts for a cell's extremes if at least half of the sample lies in the cell, or the sample fills at least
+            // half of the cell. So every sample counts somewhere, and one that only reaches into a cell does not count there.
             if share < 0.5 - 1e-9 && inside_s < half_s {
                 continue;
             }
@@ -405,8 +405,8 @@ impl TransferTimeline {
     pub fn round_trips(&self) -> Vec<Mean> {
         let mean = |(at, cell): (usize, &TimelineCell)| {
             let (from_s, to_s) = self.span(at);
-            let (low, high, sum, many) = cell.rtt;
-            (many > 0.0 && to_s > from_s).then(|| Mean { from_s, to_s, mean: sum / many, low, high })
+            let (low, high, sum, count) = cell.rtt;
+            (count > 0.0 && to_s > from_s).then(|| Mean { from_s, to_s, mean: sum / count, low, high })
         };
         let cells = if self.sends() { &self.cells[..] } else { &[] };
         cells.iter().enumerate().filter_map(mean).collect()

@@ -1,4 +1,4 @@
-//! Checks that need the whole scenario: addresses, paths beside each other, directions over other sites.
+//! Checks that need the whole scenario: addresses, parallel paths, directions over other sites.
 //!
 //! Does not know: TOML. The contents of a single table were checked when it was read.
 
@@ -14,7 +14,7 @@ pub(super) fn scenario(scenario: &Scenario, lines: &ScenarioLines) -> Result<(),
     if is_for_lab {
         addresses(scenario, lines)?;
     }
-    let has_via = scenario.paths.iter().flat_map(|path| &path.directions).any(|way| !way.via.is_empty());
+    let has_via = scenario.paths.iter().flat_map(|path| &path.directions).any(|direction| !direction.via.is_empty());
     let reachability = if has_via { Reachability::of(scenario) } else { Reachability(Vec::new()) };
     for (number, path) in scenario.paths.iter().enumerate() {
         let line = lines.paths[number].header;
@@ -151,7 +151,8 @@ fn common_family(scenario: &Scenario, path: &Path, line: usize) -> Result<(), Pr
     Err(Problem::new(line, what, "give both an IPv4 address, or both an IPv6 address"))
 }
 
-/// Which sites can be reached from which, by directions of paths that do not go over other sites themselves: those could lead back.
+/// Which sites can be reached from which, by directions of paths that do not go over other sites themselves: those could lead in a
+/// circle.
 struct Reachability(Vec<Vec<bool>>);
 
 impl Reachability {

@@ -76,11 +76,11 @@ pub struct FixedRoute {
 pub struct Crossing {
     /// The number of the path.
     pub path: usize,
-    /// It is crossed from `b` to `a`, where the paths of the route are not joined.
+    /// Whether it is crossed from `b` to `a`; this matters only where the paths of the route are not joined.
     pub against: bool,
 }
 
-/// A rate that is to flow from each of some sites to each of others.
+/// A rate that is to flow from each of its sources to each of its targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowDemand {
     /// As in the file.
@@ -179,7 +179,7 @@ pub struct Work {
     pub on_tape: bool,
 }
 
-/// A cost: something that is bought so many times, for a price once and a price a year.
+/// A cost: a number of equal things, each for a one-time price and a yearly price.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// As in the file.
@@ -190,13 +190,13 @@ pub struct Cost {
     pub option: Option<String>,
     /// How many.
     pub count: f64,
-    /// The price of one, once.
+    /// The one-time price of each.
     pub once: Option<Money>,
-    /// The price of one for a year.
+    /// The yearly price of each.
     pub per_year: Option<Money>,
-    /// When it is paid. A price once is paid in the first year.
+    /// When it is paid. The one-time price is paid in the first year.
     pub years: Years,
-    /// Years after which the price once is due again; none for never.
+    /// Years after which the one-time price is due again; none for never.
     pub term: Option<u16>,
     /// The uncertainty of both prices: the price is between (1 − spread) and (1 + spread) times the stated one.
     pub spread: f64,

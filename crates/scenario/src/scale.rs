@@ -39,7 +39,8 @@ impl Scenario {
 
     fn all_settings(&mut self) -> impl Iterator<Item = &mut LinkSettings> {
         let uplinks = self.sites.iter_mut().filter_map(|site| site.uplink.as_mut());
-        let members = self.paths.iter_mut().flat_map(|path| &mut path.directions).flat_map(|way| &mut way.members);
+        let members =
+            self.paths.iter_mut().flat_map(|path| &mut path.directions).flat_map(|direction| &mut direction.members);
         uplinks.chain(members)
     }
 }

@@ -232,15 +232,15 @@ proptest! {
 
     /// The same for a command line.
     #[test]
-    fn mangled_words_are_read_or_refused(key in 0..WORDS_AND_RTT.len(), value in mangling()) {
-        let typed = words(&[(WORDS_AND_RTT[key], &value)]);
+    fn mangled_words_are_read_or_refused(key in 0..TYPED_WORDS.len(), value in mangling()) {
+        let typed = words(&[(TYPED_WORDS[key], &value)]);
         if let Err(problem) = Change::read(&read(WHOLE), "balanced", None, None, &typed) {
             prop_assert_eq!(problem.line, 0);
         }
     }
 }
 
-const WORDS_AND_RTT: [&str; 6] = ["rtt", "rate", "queue", "policer", "loss", "mtu_black_hole"];
+const TYPED_WORDS: [&str; 6] = ["rtt", "rate", "queue", "policer", "loss", "mtu_black_hole"];
 
 /// Values of all types, and at all limits.
 const VALUES: [&str; 24] = [

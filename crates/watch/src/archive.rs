@@ -1,7 +1,7 @@
 //! The archive of measurements, for years: rows of numbers, packed by day, and rolled up to minutes and hours. A gap stays a gap.
 //!
-//! The rows of the last hours are rows of the database. Once an hour is over, its rows are added to the blobs of their day ([`chunk`], [`pack`]):
-//! one for each level. [`store`] is the database; [`columns`] says what the numbers are and how they are rolled up.
+//! The rows of the last hours are rows of the database. Once an hour is over, its rows are added to the blobs of their day ([`chunk`],
+//! [`pack`]): one for each level. [`store`] is the database; [`columns`] says what the numbers are and how they are rolled up.
 
 pub mod chunk;
 pub mod columns;

@@ -1,10 +1,11 @@
-//! Regular tests among many nodes, as a part of a hub: the tests and their times ([`mesh`], [`slots`]), their results ([`archive`]), what is
-//! expected of paths and what is wrong with them ([`judge`], [`segments`], [`alarms`]), and the recipients of alarms ([`notify`]).
+//! Regular tests among many nodes, as a part of a hub: the tests and their times ([`mesh`], [`slots`]), their results ([`archive`]), what
+//! is expected of paths and what is wrong with them ([`judge`], [`segments`], [`alarms`]), and the recipients of alarms ([`notify`]).
 //!
 //! The flow of data: configuration -> mesh -> slots -> schedules at nodes ([`collector`]) -> measurements -> observations -> archive and
 //! judge -> alarms -> notifications, pages, API ([`api`]).
 //!
-//! What this crate does not know: how anything is measured (nodes do that), how a hub authenticates and listens (each request arrives with its authenticated caller).
+//! What this crate does not know: how anything is measured (nodes do that), how a hub authenticates and listens (each request arrives with
+//! its authenticated caller).
 
 pub mod alarms;
 pub mod api;

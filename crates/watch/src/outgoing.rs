@@ -1,5 +1,5 @@
-//! Sends measurements to other receivers as well: to a receiver of Prometheus remote-write, and to archives of perfSONAR. A thread of its own
-//! sends them, so that a slow receiver does not delay the watch.
+//! Sends measurements to other receivers as well: to a receiver of Prometheus remote-write, and to archives of perfSONAR. A thread of its
+//! own sends them, so that a slow receiver does not delay the watch.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -1,7 +1,7 @@
 //! Records of perfSONAR's archivers, in both directions: a record that a pScheduler posts becomes a row, and measurements of the watch become records.
 //!
-//! A record is the document that pScheduler hands to its archivers, or `{"message": "…"}` with that document as text: perfSONAR's pipeline takes
-//! both. An end has the name of the configured place with its address; without such a place, its address is its name.
+//! A record is the document that pScheduler hands to its archivers, or `{"message": "…"}` with that document as text: perfSONAR's pipeline
+//! takes both. An end has the name of the configured place with its address; without such a place, its address is its name.
 
 mod write;
 

@@ -64,8 +64,8 @@ fn rate(arrived: &[u64]) -> f64 {
     (arrived.len() - 1) as f64 * PACKET_BITS / ((last - first) as f64 / 1e9)
 }
 
-/// One of a few attempts must be within bounds: an attempt fails if the machine gives the processor to other programs at its end. An attempt
-/// returns its rate and the longest time in which nothing was sent.
+/// One of a few attempts must be within bounds: an attempt fails if the machine gives the processor to other programs at its end. An
+/// attempt returns its rate and the longest time in which nothing was sent.
 fn check_rate(
     test: &str,
     lab: &Lab,

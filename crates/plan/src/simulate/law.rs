@@ -1,4 +1,5 @@
-//! The rate that one transfer can have over a route, and the time until it has it: the laws of `model::laws` with the stream counts of `pilot`.
+//! The rate that one transfer can have over a route, and the time until it has it: the laws of `model::laws` with the stream counts of
+//! `pilot`.
 //!
 //! Does not know: other transfers.
 
@@ -126,8 +127,8 @@ impl PathTerms {
     }
 }
 
-/// The loss of a full link at which the rates of its flows, by their laws, add up to its capacity: the loss that streams cause each other where only
-/// congestion control limits them.
+/// The loss of a full link at which the rates of its flows, by their laws, add up to its capacity: the loss that streams cause each other
+/// where only congestion control limits them.
 /// Flows are given with their numbers of streams. 0 if they do not fill the link, or if one of them is BBR's, which keeps its rate whatever is lost.
 pub fn equilibrium_loss(flows: &[(PathTerms, u32)], capacity_bytes_s: f64) -> f64 {
     let sum = |loss: f64| -> f64 {

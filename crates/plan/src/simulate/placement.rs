@@ -8,8 +8,8 @@ use scenario::{Scenario, ServingOrder, Work};
 use super::files::{EvenFiles, QueueFiles};
 use super::queue::SimulatedQueue;
 
-/// Groups of files that are placed together, as datasets are. The more groups, the more even are the parts of the targets: with 1,000 groups, those
-/// of ten targets differ by 3 %.
+/// Groups of files that are placed together, as datasets are. The more groups, the more even are the parts of the targets: with 1,000
+/// groups, those of ten targets differ by 3 %.
 const GROUPS_MAX: u64 = 1000;
 
 /// Which queue feeds which.

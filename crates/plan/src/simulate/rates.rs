@@ -18,8 +18,8 @@ use super::queue::SimulatedQueue;
 #[derive(Debug)]
 pub struct Rates {
     scheduler: Scheduler,
-    /// Whether demands are estimated from use, as a hub does: only where rounds have a length. Where rates are computed at each change, queues use
-    /// what they get.
+    /// Whether demands are estimated from use, as a hub does: only where rounds have a length. Where rates are computed at each change,
+    /// queues use what they get.
     estimates: bool,
     aggregates: Vec<Aggregate>,
     demands: Vec<DemandEstimate>,

@@ -6,8 +6,8 @@ use model::v1::probe::tcp::{End, Total};
 
 use super::*;
 
-fn flow(stream: u32, up: bool, bytes: u64, kernel: Option<Kernel>) -> model::v1::probe::tcp::Flow {
-    model::v1::probe::tcp::Flow { stream, direction: Direction::of(up), bytes, rate_bit_s: bytes * 8, kernel }
+fn flow(stream: u32, is_forward: bool, bytes: u64, kernel: Option<Kernel>) -> model::v1::probe::tcp::Flow {
+    model::v1::probe::tcp::Flow { stream, direction: Direction::of(is_forward), bytes, rate_bit_s: bytes * 8, kernel }
 }
 
 /// A test of two seconds forward over one stream; the far end counted a little less than the near end sent.

@@ -52,14 +52,14 @@ impl StreamFacts {
     }
 }
 
-/// The least, the median and the most of many values. The median is right to three digits, and needs no more memory for a million values
-/// than for a thousand.
+/// The least value, the median and the largest value of many. The median is right to three digits, and needs no more memory for a million
+/// values than for a thousand.
 #[derive(Clone, Debug, Default)]
 pub struct ValueSummary {
     /// The least and the largest value.
     ends: Option<(f64, f64)>,
     count: u64,
-    /// The number of values by power of ten and three digits, in millionths.
+    /// The number of values by zeros and digits: a value, in millionths, is rounded to up to three digits and as many zeros behind them.
     counts: BTreeMap<(u32, u32), u64>,
 }
 
@@ -92,8 +92,8 @@ impl ValueSummary {
     pub fn median(&self) -> Option<f64> {
         let (least, most) = self.ends?;
         let mut left = self.count.div_ceil(2);
-        let middle = self.counts.iter().find(|(_, many)| {
-            left = left.saturating_sub(**many);
+        let middle = self.counts.iter().find(|(_, count)| {
+            left = left.saturating_sub(**count);
             left == 0
         });
         let ((zeros, digits), _) = middle?;
@@ -106,9 +106,9 @@ mod tests {
     use super::*;
 
     fn of(values: &[f64]) -> (Option<f64>, Option<f64>, Option<f64>) {
-        let mut spread = ValueSummary::default();
-        values.iter().for_each(|value| spread.note(*value));
-        (spread.least(), spread.median(), spread.most())
+        let mut summary = ValueSummary::default();
+        values.iter().for_each(|value| summary.note(*value));
+        (summary.least(), summary.median(), summary.most())
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(of(&[0.0, 0.0, 7.0]), (Some(0.0), Some(0.0), Some(7.0)));
         assert_eq!(of(&[9.0, 0.101_234, 0.0001]), (Some(0.0001), Some(0.101), Some(9.0)));
         assert_eq!(of(&[1e18, 1.0, 1.0, 1e18, 5e12]).1, Some(5e12));
-        let many: Vec<f64> = (300_000..=400_000).map(|n| f64::from(n) / 1e6).collect();
-        assert_eq!(of(&many), (Some(0.3), Some(0.35), Some(0.4)));
+        let even: Vec<f64> = (300_000..=400_000).map(|n| f64::from(n) / 1e6).collect();
+        assert_eq!(of(&even), (Some(0.3), Some(0.35), Some(0.4)));
     }
 }

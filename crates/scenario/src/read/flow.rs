@@ -43,7 +43,7 @@ fn rate_of_pair(header: &Entry, table: &Table, pairs: usize) -> Result<f64, Prob
         (Some(rate), None) => Ok(quantity::rate(rate, ZERO)?.0 as f64),
         (None, Some(sum)) => Ok(quantity::rate(sum, ZERO)?.0 as f64 / pairs as f64),
         (Some(_), Some(sum)) => {
-            Err(sum.problem("rate and sum are stated both", "write the rate of each pair, or the sum of all"))
+            Err(sum.problem("both rate and sum are stated", "write the rate of each pair, or the sum of all"))
         }
         (None, None) => {
             let what = format!("{} has no rate", header.key);

@@ -23,7 +23,7 @@ const DIRECTION_REMEDY: &str = "write a table, like ab = { loss = \"0.3%\" }";
 pub(super) fn read(entry: &Entry, scenario: &Scenario) -> Result<(Path, PathLines), Problem> {
     check_name(entry, scenario)?;
     let table = entry.table(super::PATH_REMEDY)?;
-    known(table, &[&PATH_WORDS[..], &facts::LINK_FACTS[..]].concat(), "a path")?;
+    check_known(table, &[&PATH_WORDS[..], &facts::LINK_FACTS[..]].concat(), "a path")?;
     let ends = match table.get("sites") {
         Some(sites) => ends_of_sites(sites, scenario)?,
         None => ends_of_name(entry, scenario)?,
@@ -73,7 +73,7 @@ fn check_name(entry: &Entry, scenario: &Scenario) -> Result<(), Problem> {
 }
 
 /// Refuses keys that are neither directional words nor among `more`.
-fn known(table: &Table, more: &[&str], place: &str) -> Result<(), Problem> {
+fn check_known(table: &Table, more: &[&str], place: &str) -> Result<(), Problem> {
     let is_path = more.contains(&"rtt");
     // One delay for both directions would be mistaken for the round trip.
     if let Some(delay) = table.get("delay").filter(|_| is_path) {
@@ -156,7 +156,7 @@ fn ends_remedy(name: &str, scenario: &Scenario) -> String {
 fn direction_of<'t>(table: &'t Table, key: &str) -> Result<Option<&'t Table>, Problem> {
     let Some(entry) = table.get(key) else { return Ok(None) };
     let words = entry.table(DIRECTION_REMEDY)?;
-    known(words, &["via"], "a direction of a path")?;
+    check_known(words, &["via"], "a direction of a path")?;
     Ok(Some(words))
 }
 
@@ -223,7 +223,7 @@ fn members_of_directions(table: &Table, over_others: [bool; 2]) -> Result<[Vec<L
             entry.problem(what, format!("write a number from 1 to {count}, or a larger ecmp"))
         })?;
         let words = entry.table("write a table with a header, like [path.NAME.member.2]")?;
-        known(words, &MEMBER_WORDS, "a member of a path")?;
+        check_known(words, &MEMBER_WORDS, "a member of a path")?;
         if let Some(via) = DIRECTIONS.iter().find_map(|key| words.get(key)?.table("").ok()?.get("via")) {
             return Err(via.problem("a member cannot go over other sites", "write via in the path's own ab or ba"));
         }

@@ -57,19 +57,19 @@ pub(super) fn work(entry: &Entry, scenario: &Scenario) -> Result<Work, Problem> 
 pub(super) fn simulation(entry: &Entry) -> Result<SimulationSettings, Problem> {
     let table = entry.table("write a table with a header: [simulate]")?;
     table.only(&SIMULATION_WORDS, "simulate")?;
-    let usual = SimulationSettings::default();
-    let time = |key: &str, usual: Duration| table.get(key).map_or(Ok(usual), quantity::time);
-    let duration = time("duration", usual.duration)?;
+    let default = SimulationSettings::default();
+    let time = |key: &str, default: Duration| table.get(key).map_or(Ok(default), quantity::time);
+    let duration = time("duration", default.duration)?;
     if let (Duration::ZERO, Some(entry)) = (duration, table.get("duration")) {
         return Err(entry.problem("duration is zero", "write how long is simulated, like \"1d\""));
     }
     let congestion = [("bbr", Congestion::Bbr), ("cubic", Congestion::Cubic), ("reno", Congestion::Reno)];
     Ok(SimulationSettings {
         duration,
-        step: time("step", usual.step)?,
+        step: time("step", default.step)?,
         scheduler: word(table, "scheduler", &[("hub", Scheduler::Hub), ("none", Scheduler::None)])?,
         congestion: word(table, "congestion", &congestion)?,
-        reroute: time("reroute", usual.reroute)?,
+        reroute: time("reroute", default.reroute)?,
     })
 }
 

@@ -12,8 +12,8 @@ const BINS: usize = 288;
 const WINDOWS: [usize; 4] = [2, 12, 72, BINS];
 /// The least number of bins with loss in each window: a change of route loses one burst, a bad optic loses again and again.
 const LOSSY_BINS: [usize; 4] = [2, 3, 3, 3];
-/// The least number of packets lost in each window. At a loss of one in ten million, three of a day's 864,000 packets are lost once in 10,000
-/// days, and four once in half a million days; 30 directions have 10,950 days a year.
+/// The least number of packets lost in each window. At a loss of one in ten million, three of a day's 864,000 packets are lost once in
+/// 10,000 days, and four once in half a million days; 30 directions have 10,950 days a year.
 const LOST_MIN: [u64; 4] = [3, 3, 3, 4];
 /// The quantile of the normal distribution for the lower bound: 99 %.
 const Z: f64 = 2.326;

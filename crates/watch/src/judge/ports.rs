@@ -11,8 +11,8 @@ const REPORTS_MAX: usize = 40;
 const LOST_MIN: u64 = 12;
 /// The least number of ports for a finding.
 const PORTS_MIN: usize = 4;
-/// The numbers of members that a bundle may have. Ports are reported only for minutes with loss, and in these more ports than usual are on the
-/// bad member: to four ports that lose little, a bundle of four members looks like one of 4 (1 - (1 - 1/4)^4) = 2.7.
+/// The numbers of members that a bundle may have. Ports are reported only for minutes with loss, and in these more ports than usual are on
+/// the bad member: to four ports that lose little, a bundle of four members looks like one of 4 (1 - (1 - 1/4)^4) = 2.7.
 const MEMBERS: [f64; 4] = [2.0, 2.7, 4.0, 8.0];
 /// The share of the losses that may have another cause, which affects all ports alike.
 const OTHER_CAUSES: f64 = 0.1;

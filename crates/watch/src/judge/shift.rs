@@ -123,7 +123,8 @@ impl ShiftDetector {
         self.recent.len() >= IN_A_ROW && self.recent.iter().all(|value| *value < middle * (1.0 - effect))
     }
 
-    /// Whether half of all tests since the shift began show the least effect. The last tests alone overstate it: they took the sum over its limit.
+    /// Whether half of all tests since the shift began show the least effect. The last tests alone overstate it: they took the sum over its
+    /// limit.
     fn is_large_enough(&self) -> bool {
         let middles = self.normal().zip(median(self.since.iter().copied()));
         middles.is_some_and(|(normal, since)| since < normal * (1.0 - EFFECT_MIN))
@@ -166,7 +167,8 @@ mod tests {
         (0..12).map(|_| random.f64()).sum::<f64>() - 6.0
     }
 
-    /// Adds `before` tests around 100 with a deviation of 4 %, then up to `after` tests around `then`; returns how many of these show the shift.
+    /// Adds `before` tests around 100 with a deviation of 4 %, then up to `after` tests around `then`; returns how many of these show the
+    /// shift.
     fn found_after(seed: u64, before: usize, then: f64, after: usize) -> Option<usize> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut detector = ShiftDetector::new(10);

@@ -1,7 +1,7 @@
 //! The load that the watch itself makes: tests of TCP fill queues, and losses of streams meanwhile do not count.
 //!
-//! A test of TCP is reported only at its end, and the report of a stream that it disturbed may arrive before: so reports of streams wait for as
-//! long as such a test may last.
+//! A test of TCP is reported only at its end, and the report of a stream that it disturbed may arrive before: so reports of streams wait
+//! for as long as such a test may last.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -82,7 +82,8 @@ impl Side {
         self.lossy_us.is_some_and(|lossy| lossy > clean * QUEUED_TIMES + QUEUED_US)
     }
 
-    /// The finding where TCP gets less than it should; `loss_cause` is the cause of the loss of single packets in this direction, if there is one.
+    /// The finding where TCP gets less than it should; `loss_cause` is the cause of the loss of single packets in this direction, if there
+    /// is one.
     pub fn throughput(
         &self,
         direction: Direction,
@@ -158,8 +159,8 @@ impl Side {
         }
     }
 
-    /// The cause where only TCP loses packets, and no queue grows before it does: a policer drops the same share all the time, a queue that is too
-    /// short drops the part of a burst that it cannot hold.
+    /// The cause where only TCP loses packets, and no queue grows before it does: a policer drops the same share all the time, a queue that
+    /// is too short drops the part of a burst that it cannot hold.
     fn policer_or_queue(&self, last: &Throughput, missing_most: f64) -> CauseKind {
         let is_steady = self.previous.as_ref().is_some_and(|previous| {
             let apart = (previous.rate_bit_s - last.rate_bit_s).abs() / previous.rate_bit_s.max(1.0);
