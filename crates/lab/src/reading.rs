@@ -151,7 +151,7 @@ impl Reading {
         let (woken, bound) = (self.woken.quantile(0.99), lateness_max(least));
         if woken > bound {
             let (woken, bound) = (woken.as_secs_f64() * 1e3, bound.as_secs_f64() * 1e3);
-            return Some(format!("it was woken up to {woken:.1} ms late for what came in (bound: {bound:.1} ms)"));
+            return Some(format!("it woke up to {woken:.1} ms late for packets that came in (bound: {bound:.1} ms)"));
         }
         self.links.iter().zip(rtts).find_map(|(link, rtt)| {
             let late = link.lateness.quantile(0.99);

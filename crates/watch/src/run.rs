@@ -68,7 +68,7 @@ pub async fn open(config: Config, state: &Path, authorities: Arc<RootCertStore>)
     let archive = format!("sqlite:{}", state.join("watch.db").display());
     let archive = Archive::open(config.archive.as_deref().unwrap_or(&archive)).await?;
     let watched = WatchPlan::of(config)?;
-    watched.mesh.remarks.iter().for_each(|remark| tracing::warn!(remark, "the plan of heavy tests"));
+    watched.mesh.remarks.iter().for_each(|remark| tracing::warn!(remark, "heavy tests run less often than configured"));
     let (watch, changes) = Watch::new(watched, archive).await?;
     watch.sign_with(key);
     Ok(OpenWatch { watch: Arc::new(watch), changes, authorities })

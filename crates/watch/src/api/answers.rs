@@ -98,7 +98,7 @@ pub(super) async fn acknowledge(request: WatchRequest) -> ApiResult {
     let by = if acknowledgement.by.is_empty() { request.viewer.name() } else { acknowledgement.by };
     let note = acknowledgement.note.chars().take(NOTE_CHARS_MAX).collect();
     let alarm = request.watch.acknowledge(id, Acknowledgement { by, note });
-    json(200, &alarm.ok_or_else(|| Refused::new(404, format!("no alarm {id} lasts")))?)
+    json(200, &alarm.ok_or_else(|| Refused::new(404, format!("there is no current alarm {id}")))?)
 }
 
 /// The pair of a request, in the order in which it is tested; refused where the viewer may not see it.
@@ -139,10 +139,11 @@ pub(super) async fn annotate(request: WatchRequest) -> ApiResult {
     let at = if posted.at.is_empty() {
         time::now()
     } else {
-        time::parse(&posted.at).ok_or_else(|| Refused::new(400, "at is RFC 3339"))?
+        time::parse(&posted.at)
+            .ok_or_else(|| Refused::new(400, "at must be a time of RFC 3339, like 2026-11-01T10:00:00Z"))?
     };
     if posted.text.trim().is_empty() {
-        return Err(Refused::new(400, "an annotation says what happened: text"));
+        return Err(Refused::new(400, "an annotation needs a text that says what happened"));
     }
     let text = posted.text.chars().take(NOTE_CHARS_MAX).collect();
     let annotation = Annotation { at: time::show(at), text, place: posted.place, by: request.viewer.name() };

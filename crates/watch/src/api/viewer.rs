@@ -87,10 +87,10 @@ impl Viewer {
         match self {
             Viewer::Member { role, .. } if *role >= wanted => Ok(()),
             Viewer::Member { name, role } => {
-                Err(Refused::new(403, format!("that takes the role {}, and {name} has {}", wanted.word(), role.word())))
+                Err(Refused::new(403, format!("this needs the role {}, and {name} has {}", wanted.word(), role.word())))
             }
             Viewer::Anonymous(_) => {
-                let refused = Refused::new(401, format!("that takes the role {}: show an access key", wanted.word()));
+                let refused = Refused::new(401, format!("this needs the role {}: show an access key", wanted.word()));
                 Err(refused.with("WWW-Authenticate", "Bearer realm=\"longhaul\""))
             }
         }

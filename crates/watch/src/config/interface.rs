@@ -73,7 +73,7 @@ pub(super) fn interface(table: FileInterface) -> ConfigResult<Interface> {
     let (segment_in, segment_out) = match (&table.site, &table.link) {
         (Some(site), None) => (format!("{site} in"), format!("{site} out")),
         (None, Some(link)) => (format!("{link} (back)"), link.clone()),
-        _ => return Err(ConfigError::new(at, "it has one of site or link: whose packets it carries")),
+        _ => return Err(ConfigError::new(at, "write either site or link: that whose packets the interface carries")),
     };
     let source = match (table.csv, table.json, table.node, table.snmp) {
         (Some(from), None, None, None) => CounterSource::Csv(from),
