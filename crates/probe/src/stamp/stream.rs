@@ -300,7 +300,7 @@ impl Stream {
         self.ports.retain_mut(|port| {
             let is_over = port.is_retiring && port.is_empty();
             if is_over {
-                port.give_up(minutes);
+                port.close(minutes);
             }
             !is_over
         });

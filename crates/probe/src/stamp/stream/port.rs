@@ -183,7 +183,7 @@ impl Port {
         let lost: u64 = self.pending.iter().map(|(_, count)| count).sum();
         if number == sequence {
             // The reflector copies the sender's numbers, which show no direction.
-            self.give_up(minutes);
+            self.lose_direction(minutes);
             return false;
         }
         let between = match self.anchor {
@@ -206,7 +206,7 @@ impl Port {
             }
             None => {
                 self.unseen = 0;
-                self.give_up(minutes);
+                self.lose_direction(minutes);
             }
         }
         false
@@ -225,14 +225,18 @@ impl Port {
         }
     }
 
-    /// Counts the pending packets as lost without a direction, which cannot be found any more, and gives the counts of the port to the
-    /// minutes that are still open.
-    pub fn give_up(&mut self, minutes: &mut VecDeque<Minute>) {
+    /// Counts the pending packets as lost without a direction: it cannot be found any more.
+    fn lose_direction(&mut self, minutes: &mut VecDeque<Minute>) {
         for (number, count) in std::mem::take(&mut self.pending) {
             if let Some(minute) = minutes.iter_mut().find(|minute| minute.number == number) {
                 minute.lost(count, Direction::Unplaced);
             }
         }
+    }
+
+    /// Ends the port: the minutes that are still open get its counts.
+    pub fn close(&mut self, minutes: &mut VecDeque<Minute>) {
+        self.lose_direction(minutes);
         for (number, loss) in std::mem::take(&mut self.by_minute) {
             if let Some(minute) = minutes.iter_mut().find(|minute| minute.number == number) {
                 minute.add_port(PortLoss { port: self.number, ..loss });
