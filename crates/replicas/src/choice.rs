@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// An endpoint that a rule's expression means.
+/// An endpoint that a rule's expression matches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// Its name.
@@ -48,9 +48,9 @@ pub struct Shortage {
     pub wanted: usize,
     /// Bytes of the group.
     pub bytes: u64,
-    /// Those that can take it.
+    /// Endpoints that can take it.
     pub able: Vec<String>,
-    /// Those that the expression means and that have no room for it.
+    /// Endpoints that the expression matches and that have no room for it.
     pub full: Vec<String>,
 }
 
@@ -74,8 +74,8 @@ impl Shortage {
 
 /// Chooses endpoints for a group of files; returns indices of `candidates`, best first. Endpoints with most bytes of the group come first:
 /// these bytes need not be moved. Then as few endpoints as possible share a site: copies at one site are lost together. The weights decide
-/// the rest: over many groups each endpoint gets its part, and an endpoint that comes or goes changes the choice of few groups (rendezvous
-/// hashing with weights).
+/// the rest: over many groups each endpoint gets its part, and an endpoint that is added or removed changes the choice of few groups
+/// (rendezvous hashing with weights).
 ///
 /// # Errors
 /// Fewer candidates than copies have room.
@@ -93,20 +93,21 @@ pub fn choose(candidates: &[Candidate], choice: Choice) -> Result<Vec<usize>, Sh
     });
     let mut chosen = Vec::with_capacity(choice.copies);
     let mut sites = BTreeSet::new();
-    let mut seconds = Vec::new();
+    // Endpoints at a site of which another endpoint has been chosen.
+    let mut same_site = Vec::new();
     for at in able {
         let site = &candidates[at].site;
         let is_first_of_site = site.is_empty() || sites.insert(site.clone());
-        if is_first_of_site { chosen.push(at) } else { seconds.push(at) }
+        if is_first_of_site { chosen.push(at) } else { same_site.push(at) }
     }
-    chosen.extend(seconds);
+    chosen.extend(same_site);
     chosen.truncate(choice.copies);
     Ok(chosen)
 }
 
 /// Checks that files which are placed one by one, each with `copies` copies at different endpoints, can all be placed: the endpoints
-/// together have room for `copies` times `bytes`, where one endpoint counts for `bytes` at most. Files are taken to be small beside
-/// endpoints: that a file larger than the room left at every endpoint does not fit is found when it is placed.
+/// together have room for `copies` times `bytes`, where one endpoint counts for `bytes` at most. Files are assumed to be small compared
+/// with endpoints: a file that is larger than the room left at every endpoint is found only when it is placed.
 ///
 /// # Errors
 /// The candidates are fewer than the copies, or have too little room together.

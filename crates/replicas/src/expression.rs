@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// The attributes of an endpoint: words and their values.
+/// The attributes of an endpoint: keys and their values.
 pub type Attributes = BTreeMap<String, String>;
 
-/// A set of endpoints, by an expression.
+/// An expression that selects endpoints.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
     /// `*`: all of them.
@@ -17,9 +17,9 @@ pub enum Expression {
     /// A name, in which `*` stands for any characters. It matches the endpoint of this name, and endpoints with an attribute of
     /// this name whose value is `true`.
     Named(String),
-    /// `word=value`, `word<number` or `word>number`; in a value, `*` stands for any characters.
+    /// `key=value`, `key<number` or `key>number`; in a value, `*` stands for any characters.
     Attribute {
-        /// The word.
+        /// The key of the attribute.
         word: String,
         /// How its value is compared.
         comparison: Comparison,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_means_endpoints() {
+    fn an_expression_selects_endpoints() {
         for (text, names) in [
             ("*", vec!["cern", "ral", "bnl", "ska-low"]),
             ("cern", vec!["cern"]),

@@ -2,7 +2,7 @@
 
 use super::{Comparison, Expression, ExpressionError, Operator};
 
-/// The longest text that is read, characters.
+/// The longest expression, characters.
 const CHARS_MAX: usize = 4096;
 /// How deep parentheses may be nested.
 const DEPTH_MAX: usize = 64;
@@ -17,21 +17,21 @@ pub(super) fn parse(text: &str) -> Result<Expression, ExpressionError> {
     let mut parser = Parser { chars, at: 0 };
     if parser.chars.len() > CHARS_MAX {
         parser.at = CHARS_MAX;
-        return Err(parser.wrong(format!("the text is too long: {CHARS_MAX} characters are the most")));
+        return Err(parser.error(format!("the text is too long: at most {CHARS_MAX} characters are allowed")));
     }
     let expression = parser.joined(0)?;
     match parser.next_char() {
         None => Ok(expression),
-        Some(_) => Err(parser.wrong("'|', '&' or '\\' is expected, or the end".to_owned())),
+        Some(_) => Err(parser.error("'|', '&' or '\\' is expected, or the end".to_owned())),
     }
 }
 
 impl Parser {
-    fn wrong(&self, why: String) -> ExpressionError {
+    fn error(&self, why: String) -> ExpressionError {
         ExpressionError { text: self.chars.iter().take(80).collect(), at: self.at + 1, why }
     }
 
-    /// The next character that is no space.
+    /// Skips spaces. Returns the next character, and does not consume it.
     fn next_char(&mut self) -> Option<char> {
         while self.chars.get(self.at).is_some_and(|c| c.is_whitespace()) {
             self.at += 1;
@@ -66,12 +66,12 @@ impl Parser {
             return self.primitive();
         }
         if depth == DEPTH_MAX {
-            return Err(self.wrong(format!("there are more than {DEPTH_MAX} parentheses within one another")));
+            return Err(self.error(format!("there are more than {DEPTH_MAX} parentheses within one another")));
         }
         self.at += 1;
         let inner = self.joined(depth + 1)?;
         if self.next_char() != Some(')') {
-            return Err(self.wrong("')' is expected".to_owned()));
+            return Err(self.error("')' is expected".to_owned()));
         }
         self.at += 1;
         Ok(inner)
@@ -80,7 +80,7 @@ impl Parser {
     fn primitive(&mut self) -> Result<Expression, ExpressionError> {
         let word = self.word();
         if word.is_empty() {
-            return Err(self.wrong("an endpoint, an attribute like region=eu, '*' or '(' is expected".to_owned()));
+            return Err(self.error("an endpoint, an attribute like region=eu, '*' or '(' is expected".to_owned()));
         }
         let comparison = match self.next_char() {
             Some('=') => Comparison::Equal,
@@ -94,11 +94,11 @@ impl Parser {
         let begins_at = self.at;
         let value = self.word();
         if value.is_empty() {
-            return Err(self.wrong(format!("a value is expected behind {word}{}", comparison.symbol())));
+            return Err(self.error(format!("a value is expected behind {word}{}", comparison.symbol())));
         }
         if comparison != Comparison::Equal && value.parse::<f64>().is_err() {
             self.at = begins_at;
-            return Err(self.wrong(format!("a number is expected: {value} cannot be larger or smaller")));
+            return Err(self.error(format!("a number is expected: {value} cannot be larger or smaller")));
         }
         Ok(Expression::Attribute { word, comparison, value })
     }
