@@ -32,18 +32,19 @@ pub struct DataQuery {
 }
 
 impl DataQuery {
-    fn text(&self) -> String {
+    /// The query part of the URL.
+    fn url_query(&self) -> String {
         let mut text = format!("scope={}", part(&self.scope));
-        for (word, value) in [("like", &self.like), ("kind", &self.kind)] {
+        for (key, value) in [("like", &self.like), ("kind", &self.kind)] {
             if !value.is_empty() {
-                text += &format!("&{word}={}", part(value));
+                text += &format!("&{key}={}", part(value));
             }
         }
         if self.replicas {
             text += "&replicas=true";
         }
-        for (word, value) in &self.metadata {
-            text += &format!("&meta.{}={}", part(word), part(value));
+        for (key, value) in &self.metadata {
+            text += &format!("&meta.{}={}", part(key), part(value));
         }
         text
     }
@@ -63,7 +64,7 @@ impl Api {
     /// A page of names of a scope.
     pub fn list_data(&self, query: &DataQuery, after: Option<&str>, limit: usize) -> Result<DataList> {
         let after = after.map(|after| format!("&after_name={}", part(after))).unwrap_or_default();
-        self.0.get(&format!("/api/v1/data?{}&limit={limit}{after}", query.text()))
+        self.0.get(&format!("/api/v1/data?{}&limit={limit}{after}", query.url_query()))
     }
 
     /// A name.
