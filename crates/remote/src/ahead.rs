@@ -24,7 +24,7 @@ pub(crate) const CHUNK_BYTES: u64 = 8 << 20;
 pub(crate) const AHEAD: u64 = 7;
 /// Chunks behind the one that is read that are kept for readers that lag.
 const BEHIND: u64 = 8;
-/// Runs of one file that are told apart: the first, and those that read something again.
+/// The most runs of one file that are tracked: the first, and those that read something again.
 const RUNS_MAX: usize = 4;
 /// Chunks of all files together, in flight or in memory, at which fetching ahead stops: 512 MiB.
 const CHUNKS_MAX: usize = 64;
@@ -202,7 +202,7 @@ impl ReadAhead {
         Ok((end.saturating_sub(offset)) as usize)
     }
 
-    /// A reader enters a chunk. Returns `true` where no run leads to the chunk: for isolated ranges only the requested bytes are
+    /// Counts a reader in a chunk. Returns `true` where no run leads to the chunk: of an isolated range, only the requested bytes are
     /// fetched.
     fn enter(&self, chunk: u64) -> (ReaderGuard<'_>, bool) {
         let inner = &*self.0;

@@ -68,7 +68,7 @@ impl Dav {
             base,
             cache: FactsCache::default(),
             leftovers: leftovers::UnfinishedFiles::default(),
-            // The signature covers one file, and only GET.
+            // The signature in a presigned address covers one file, and only GET.
             protocol: AtomicU8::new(if address.is_presigned() { PLAIN_HTTP } else { UNKNOWN_PROTOCOL }),
             can_rename: OnceLock::new(),
             rename_failed: AtomicBool::new(false),

@@ -1,4 +1,4 @@
-//! A bucket of an S3 server, from a prefix on, as a store.
+//! A bucket of an S3 server, or the part of it below a prefix, as a store.
 //!
 //! The library `object_store` implements S3: signatures, listings, parts, conditions. Its requests go through Longhaul's HTTP client
 //! ([`service`]), so that timeouts, authorities and retries are the same for every server.
@@ -225,7 +225,7 @@ impl S3 {
         Ok(())
     }
 
-    /// Collects the directories and files from a path on.
+    /// Collects the directories and files at and below a path.
     fn tree(&self, at: RelPath, facts: &Facts, dirs: &mut Vec<RelPath>, files: &mut Vec<RelPath>) -> S3Result<()> {
         if facts.kind != Kind::Dir {
             check_copyable(&at, facts)?;

@@ -177,11 +177,11 @@ impl ServerCopyPair<'_> {
         })
     }
 
-    fn check_target(&self, size: u64, there: u64) -> Result<(), Refusal> {
+    fn check_target(&self, size: u64, reported_bytes: u64) -> Result<(), Refusal> {
         let host = self.to.0.host();
         let wrong = |why: String| Refusal::new(Fault::Integrity, why);
-        if there != size {
-            return Err(wrong(format!("{host} has {there} bytes of a file of {size}")));
+        if reported_bytes != size {
+            return Err(wrong(format!("{host} has {reported_bytes} bytes of a file of {size}")));
         }
         let theirs = self.reported(self.to);
         let wanted = self.expected.digest.or_else(|| self.reported(self.from));

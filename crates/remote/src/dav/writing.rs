@@ -168,13 +168,13 @@ impl DavSink {
         })?;
         let facts = self.verify(finish.size, state.sum).map_err(|failed| {
             if failed.fault == Fault::Integrity && self.temporary.is_none() {
-                // It is removed, because by its time it would look like the newest version.
+                // The damaged file is removed: by its modification time it would look like the newest version.
                 self.remove(&self.path);
             }
             cannot(failed)
         })?;
         self.move_into_place(finish)?;
-        // A rename may change its tag and time.
+        // A rename may change the file's tag and modification time.
         let facts = if self.temporary.is_some() { Facts { etag: None, mtime: None, ..facts } } else { facts };
         self.dav.0.cache.learn(&self.path, facts);
         Ok(())

@@ -4,7 +4,9 @@
 //! that shares are in proportion to rates. It is asked for nothing that the others would send sooner. Towards the end of a file pieces
 //! become smaller, and a late piece is requested from a second member too: the first copy of each byte counts.
 //!
-//! Does not know: what a load is for, how bytes are read, what a failure was.
+//! A load is a range of a file that one reader waits for. A load is split into pieces, and each piece is requested from a member.
+//!
+//! Does not know: how bytes are read, what a failure was.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -21,11 +23,12 @@ const LATE_TIMES: f64 = 3.0;
 const LATE_S: f64 = 1.0;
 /// The most members that are asked for the same bytes.
 const ASKED_MAX: usize = 4;
-/// The rest of a piece is taken over where another member needs at most this part of the time, and sends it `WORTH_S` seconds sooner.
-const WORTH_PART: f64 = 0.7;
-const WORTH_S: f64 = 0.03;
-/// The age from which a connection's own rate is used, seconds.
-const SEEN_S: f64 = 0.25;
+/// The rest of a piece is requested from another member if that member needs at most this part of the time that is left, and saves at
+/// least `TAKE_OVER_GAIN_S` seconds.
+const TAKE_OVER_PART: f64 = 0.7;
+const TAKE_OVER_GAIN_S: f64 = 0.03;
+/// For how many seconds bytes must have come over a connection before its own rate is used.
+const OWN_RATE_AGE_S: f64 = 0.25;
 /// A member's piece may take at most this part of the time that the others need for all that is left: readers wait for the first pieces.
 const PATIENT_PART: f64 = 0.5;
 
@@ -110,7 +113,8 @@ pub(super) struct Chooser {
     left_out: HashMap<u64, u32>,
     /// Bytes that each member was the first to send.
     counted: Vec<u64>,
-    next: u64,
+    /// The last id that was given to a request or a piece.
+    last_id: u64,
 }
 
 impl Chooser {
@@ -186,28 +190,28 @@ impl Chooser {
         if span.is_empty() {
             self.wants.remove(want);
         }
-        let piece = self.number();
+        let piece = self.next_id();
         self.pieces.insert(piece, RequestedPiece { load, file, end: from + size, filled: from, requests: Vec::new() });
         Some(self.request(piece, member, now))
     }
 
-    fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
     }
 
     fn request(&mut self, piece: u64, member: usize, now: f64) -> PieceRequest {
-        let ask = self.number();
+        let id = self.next_id();
         let of = self.pieces.get_mut(&piece);
         let (load, file, span) = of.map_or((0, 0, 0..0), |p| {
-            p.requests.push(ask);
+            p.requests.push(id);
             (p.load, p.file, p.filled..p.end)
         });
         let due = now + self.members[member].expected_s(span.end - span.start);
         let trial = self.members[member].is_doubtful();
         self.members[member].note_request(now);
         self.requests.insert(
-            ask,
+            id,
             RequestState {
                 piece,
                 member,
@@ -220,15 +224,15 @@ impl Chooser {
                 trial,
             },
         );
-        PieceRequest { id: ask, member, load, file, span }
+        PieceRequest { id, member, load, file, span }
     }
 
     /// A late piece, and a free member for it. Late pieces come before the queue. Where the fastest member has no free slot, the
     /// piece waits for it, unless another one needs at most twice the time.
     fn rescue(&self, now: f64) -> Option<(u64, usize)> {
         self.pieces.iter().find_map(|(id, piece)| {
-            let mut requests = piece.requests.iter().filter_map(|ask| self.requests.get(ask));
-            if piece.requests.len() >= ASKED_MAX || !requests.all(|ask| ask.is_late(now)) {
+            let mut requests = piece.requests.iter().filter_map(|id| self.requests.get(id));
+            if piece.requests.len() >= ASKED_MAX || !requests.all(|request| request.is_late(now)) {
                 return None;
             }
             let member = self.best_free(piece, now)?;
@@ -241,7 +245,7 @@ impl Chooser {
     }
 
     fn is_asked(&self, piece: &RequestedPiece, member: usize) -> bool {
-        piece.requests.iter().any(|ask| self.requests.get(ask).is_some_and(|a| a.member == member))
+        piece.requests.iter().any(|id| self.requests.get(id).is_some_and(|request| request.member == member))
     }
 
     /// The free member that would bring the rest of a piece first, among those that have not been asked for it.
@@ -261,26 +265,29 @@ impl Chooser {
         let open = self.pieces.iter().filter(|(_, piece)| piece.requests.len() < ASKED_MAX);
         let worth = open.filter_map(|(id, piece)| {
             let member = self.best_free(piece, now)?;
-            let requests = piece.requests.iter().filter_map(|ask| self.requests.get(ask));
-            let present_s = requests.map(|ask| self.time_left_s(ask, piece.end, now)).fold(f64::INFINITY, f64::min);
+            let requests = piece.requests.iter().filter_map(|id| self.requests.get(id));
+            let present_s =
+                requests.map(|request| self.time_left_s(request, piece.end, now)).fold(f64::INFINITY, f64::min);
             let other_s = self.members[member].expected_s(piece.end - piece.filled);
-            (other_s < present_s * WORTH_PART && present_s - other_s > WORTH_S).then_some((*id, member, present_s))
+            (other_s < present_s * TAKE_OVER_PART && present_s - other_s > TAKE_OVER_GAIN_S)
+                .then_some((*id, member, present_s))
         });
         worth.max_by(|a, b| a.2.total_cmp(&b.2)).map(|(id, member, _)| (id, member))
     }
 
     /// The estimated time until a request is complete, in seconds.
-    fn time_left_s(&self, ask: &RequestState, end: u64, now: f64) -> f64 {
-        let left = end - ask.at;
-        let member = &self.members[ask.member];
+    fn time_left_s(&self, request: &RequestState, end: u64, now: f64) -> f64 {
+        let left = end - request.at;
+        let member = &self.members[request.member];
         // A connection that has been silent for a while is expected to stay silent for as long again.
-        let Some(last_bytes_at) = ask.last_bytes_at else {
-            let begins = (member.latency() - (now - ask.began)).max(0.0);
-            return (begins + member.remaining_s(left)).max(now - ask.began - member.latency());
+        let Some(last_bytes_at) = request.last_bytes_at else {
+            let begins = (member.latency() - (now - request.began)).max(0.0);
+            return (begins + member.remaining_s(left)).max(now - request.began - member.latency());
         };
         // The connection's own rate counts once it has been measured for a while.
-        let seen = now - ask.first;
-        let own = if seen > SEEN_S { left as f64 * seen / (ask.at - ask.from).max(1) as f64 } else { 0.0 };
+        let seen = now - request.first;
+        let own =
+            if seen > OWN_RATE_AGE_S { left as f64 * seen / (request.at - request.from).max(1) as f64 } else { 0.0 };
         member.remaining_s(left).max(now - last_bytes_at).max(own)
     }
 
@@ -306,7 +313,7 @@ impl Chooser {
             free.sort_by(|a, b| time(*a).total_cmp(&time(*b)));
             let assigned = free.into_iter().find_map(|member| {
                 let size = self.size(member, left, want, now);
-                self.is_worth(member, size, left, want.file, now).then_some((at, member, size))
+                self.is_worthwhile(member, size, left, want.file, now).then_some((at, member, size))
             });
             if assigned.is_some() {
                 return assigned;
@@ -330,7 +337,7 @@ impl Chooser {
     }
 
     /// Whether a request to this member completes the file sooner than the other members would without it.
-    fn is_worth(&self, member: usize, size: u64, left: u64, file: u64, now: f64) -> bool {
+    fn is_worthwhile(&self, member: usize, size: u64, left: u64, file: u64, now: f64) -> bool {
         let Some(own) = self.members[member].rate() else { return true };
         let other = |m: &usize| *m != member && self.members[*m].is_usable(now) && self.may_ask(*m, file);
         let others = (0..self.members.len()).filter(other).map(|m| &self.members[m]);
@@ -343,17 +350,17 @@ impl Chooser {
         self.members[member].expected_s(size) <= without
     }
 
-    /// Enters bytes that came. `None` where the request is no longer needed and is to be given up.
-    pub fn record_bytes(&mut self, ask: u64, bytes: u64, now: f64) -> Option<NewBytes> {
-        let asked = self.requests.get_mut(&ask)?;
-        let after = asked.last_bytes_at.is_none().then_some(now - asked.began);
+    /// Records bytes that came. Returns `None` where the request is no longer needed and is to be given up.
+    pub fn record_bytes(&mut self, id: u64, bytes: u64, now: f64) -> Option<NewBytes> {
+        let request = self.requests.get_mut(&id)?;
+        let after = request.last_bytes_at.is_none().then_some(now - request.began);
         if after.is_some() {
-            asked.first = now;
+            request.first = now;
         }
-        asked.last_bytes_at = Some(now);
-        let from = asked.at;
-        asked.at += bytes;
-        let (piece, member, at) = (asked.piece, asked.member, asked.at);
+        request.last_bytes_at = Some(now);
+        let from = request.at;
+        request.at += bytes;
+        let (piece, member, at) = (request.piece, request.member, request.at);
         self.members[member].record_bytes(bytes, after);
         let of = self.pieces.get_mut(&piece)?;
         let new = from.max(of.filled)..at.min(of.end).max(of.filled);
@@ -361,7 +368,7 @@ impl Chooser {
         self.counted[member] += new.end.saturating_sub(new.start);
         let mut brought = NewBytes { new: new.start.min(new.end)..new.end, given_up: Vec::new() };
         if of.filled == of.end {
-            brought.given_up = self.end(piece, Some(ask), now);
+            brought.given_up = self.end(piece, Some(id), now);
         }
         Some(brought)
     }
@@ -371,12 +378,12 @@ impl Chooser {
         let Some(piece) = self.pieces.remove(&piece) else { return Vec::new() };
         let mut given_up = Vec::new();
         for id in piece.requests {
-            let Some(ask) = self.requests.remove(&id) else { continue };
-            let member = &mut self.members[ask.member];
-            member.end_request(now, (by == Some(id)).then_some(ask.began));
+            let Some(request) = self.requests.remove(&id) else { continue };
+            let member = &mut self.members[request.member];
+            member.end_request(now, (by == Some(id)).then_some(request.began));
             if by != Some(id) {
                 given_up.push(id);
-                if by.is_some() && ask.is_silent(now) {
+                if by.is_some() && request.is_silent(now) {
                     member.note_failure(now, None);
                 }
             }
@@ -384,19 +391,19 @@ impl Chooser {
         given_up
     }
 
-    /// Enters the failure of a request. Returns whether the request was still needed.
-    pub fn failed(&mut self, ask: u64, how: FailureScope, now: f64) -> bool {
-        let Some(RequestState { piece, member, .. }) = self.requests.remove(&ask) else { return false };
+    /// Records the failure of a request. Returns whether the request was still needed.
+    pub fn failed(&mut self, id: u64, scope: FailureScope, now: f64) -> bool {
+        let Some(RequestState { piece, member, .. }) = self.requests.remove(&id) else { return false };
         self.members[member].end_request(now, None);
-        match how {
+        match scope {
             FailureScope::Passing(pause) => self.members[member].note_failure(now, pause),
             FailureScope::Ever => self.members[member].is_excluded = true,
             FailureScope::File => {}
         }
         let Some(of) = self.pieces.get_mut(&piece) else { return true };
-        of.requests.retain(|other| *other != ask);
+        of.requests.retain(|other| *other != id);
         let (load, file, span) = (of.load, of.file, of.filled..of.end);
-        if how == FailureScope::File {
+        if scope == FailureScope::File {
             *self.left_out.entry(file).or_default() |= 1 << member;
         }
         if self.pieces.get(&piece).is_some_and(|of| of.requests.is_empty()) {

@@ -89,7 +89,7 @@ struct State {
     /// The members that brought some of it: a bit for each.
     by: u32,
     digest: DigestState,
-    /// The bytes of all sources together make another file, and the wrong source was not found: only the first is read.
+    /// The combined bytes do not have the reported digest, and the wrong source was not found: only the first source is read.
     first_alone: bool,
     /// The file failed before: it is verified even if all bytes come from the first source.
     is_doubted: bool,
@@ -107,7 +107,7 @@ impl Proof {
         self.state.lock()
     }
 
-    /// Enters parts. Returns the checksum of the whole file once it is complete and needs a proof.
+    /// Adds parts. Returns the checksum of the whole file once it is complete and needs a proof.
     pub fn add(&self, parts: Vec<PartSum>, size: u64) -> Option<BlockSum> {
         let mut state = self.state();
         for part in parts {
@@ -140,14 +140,15 @@ impl Proof {
         drop(state);
         // Finds a source with another version before much of it is copied. No reader waits for that: the first source may be slow.
         if file.size() > CHUNK_BYTES {
-            let (of, file) = (Arc::clone(sources), Arc::clone(file));
-            let compare = move || compare_middles(&of, &file);
+            let (sources, file) = (Arc::clone(sources), Arc::clone(file));
+            let compare = move || compare_middles(&sources, &file);
             drop(std::thread::Builder::new().name("mirror-sample".into()).spawn(compare));
         }
-        let (proof, of, file) = (Arc::clone(self), Arc::clone(sources), Arc::clone(file));
+        let (proof, sources, file) = (Arc::clone(self), Arc::clone(sources), Arc::clone(file));
         let begun = std::thread::Builder::new().name("mirror-digest".into()).spawn(move || {
-            let reported = (0..of.members.len()).filter(|m| !of.is_doubtful(*m)).find_map(|member| {
-                let mut digests = ALGORITHMS.iter().map(|algorithm| digest_of(&of, member, file.path(), *algorithm));
+            let reported = (0..sources.members.len()).filter(|m| !sources.is_doubtful(*m)).find_map(|member| {
+                let mut digests =
+                    ALGORITHMS.iter().map(|algorithm| digest_of(&sources, member, file.path(), *algorithm));
                 digests.find_map(|digest| digest.map(|digest| DigestState::Digest(member, digest)))
             });
             proof.state().digest = reported.unwrap_or(DigestState::Nothing);
@@ -161,7 +162,7 @@ impl Proof {
     /// Checks that other sources than the first may be read for the file.
     ///
     /// # Errors
-    /// Only the first may: the bytes of all sources together make another file.
+    /// Only the first may: the combined bytes of all sources do not have the reported digest.
     pub fn admits(&self, sources: &SourceSet, path: &RelPath) -> std::result::Result<(), MemberFailure> {
         if self.state().first_alone {
             let why = format!("only {} is read: the bytes of all sources make another file", sources.members[0].name);
@@ -203,7 +204,7 @@ impl Proof {
             return Ok(());
         }
         if self.state().by & !1 == 0 {
-            return of_the_first(sources, file.path(), reporter, computed, reported);
+            return check_first_source(sources, file.path(), reporter, computed, reported);
         }
         self.find_wrong_members(sources, file, reporter, reported);
         let with_other_bytes = self.state().by & sources.with_other_bytes();
@@ -237,7 +238,7 @@ impl Proof {
         }
     }
 
-    /// Compares samples of each member's parts with the first's bytes, since no source reports a digest.
+    /// Compares samples of each member's parts with the bytes of the first source, since no source reports a digest.
     fn sample(&self, sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>) -> Result<()> {
         let all_compared = self.compare_parts(sources, file, SAMPLES);
         self.check_members(sources, file.path())?;
@@ -281,9 +282,9 @@ fn mismatch(computed: Option<Digest>, reported: Digest) -> String {
     format!("it came as {computed}, and should be {reported}")
 }
 
-/// All of a file came from the first source, and differs from the reported digest. Another member that reported it is left out, since
-/// the first decides. Where the first itself reported it, the file fails.
-fn of_the_first(
+/// Handles a file all of which came from the first source and whose digest is not the reported one. If another member reported that
+/// digest, this member is excluded, since the first source decides. If the first source itself reported it, the file fails.
+fn check_first_source(
     sources: &SourceSet,
     path: &RelPath,
     reporter: usize,
@@ -337,7 +338,7 @@ fn read(
     Ok(bytes)
 }
 
-/// Compares a sample from the middle of the file at each member with the first's.
+/// Compares a sample from the middle of the file at each member with that of the first source.
 fn compare_middles(sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>) {
     let from = (file.size() / 2).min(file.size().saturating_sub(SAMPLE_BYTES));
     let span = from..(from + SAMPLE_BYTES).min(file.size());

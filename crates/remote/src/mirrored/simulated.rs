@@ -114,21 +114,22 @@ impl Simulation {
         let active = |answers: &[OpenAnswer], member: usize, delay: f64| {
             answers.iter().filter(|a| a.request.member == member && now - a.began >= delay).count().max(1) as f64
         };
-        let lines: Vec<f64> = (0..self.sites.len()).map(|m| active(&self.answers, m, self.sites[m].delay)).collect();
-        let asked: Vec<u64> = self.answers.iter().map(|answer| answer.request.id).collect();
-        for ask in asked {
-            let Some(at) = self.answers.iter().position(|answer| answer.request.id == ask) else { continue };
+        let active_answers: Vec<f64> =
+            (0..self.sites.len()).map(|m| active(&self.answers, m, self.sites[m].delay)).collect();
+        let requests: Vec<u64> = self.answers.iter().map(|answer| answer.request.id).collect();
+        for request in requests {
+            let Some(at) = self.answers.iter().position(|answer| answer.request.id == request) else { continue };
             let answer = &mut self.answers[at];
             let member = answer.request.member;
             let site = &self.sites[member];
             let rate = match site.now(now) {
                 SiteState::Dead => {
-                    self.chooser.failed(ask, FailureScope::Passing(None), now);
+                    self.chooser.failed(request, FailureScope::Passing(None), now);
                     self.answers.remove(at);
                     continue;
                 }
                 SiteState::Silent => continue,
-                SiteState::At(rate) => (rate / lines[member]).min(site.connection_rate),
+                SiteState::At(rate) => (rate / active_answers[member]).min(site.connection_rate),
             };
             if now - answer.began < site.delay {
                 continue;
@@ -142,11 +143,11 @@ impl Simulation {
             answer.delivered += bytes;
             let whole = answer.delivered == len;
             self.came += bytes;
-            let Some(brought) = self.chooser.record_bytes(ask, bytes, now) else {
-                panic!("a request that was given up sends nothing: {ask}");
+            let Some(brought) = self.chooser.record_bytes(request, bytes, now) else {
+                panic!("a request that was given up sends nothing: {request}");
             };
             self.give(brought.new);
-            let is_over = |of: u64| brought.given_up.contains(&of) || whole && of == ask;
+            let is_over = |of: u64| brought.given_up.contains(&of) || whole && of == request;
             self.answers.retain(|answer| !is_over(answer.request.id));
         }
     }
@@ -209,8 +210,8 @@ fn shares_are_in_proportion_to_rates() {
         let all = rates.iter().sum::<f64>();
         let outcome = read(&sites, size);
         for (rate, counted) in rates.iter().zip(&outcome.counted) {
-            let (is, should) = (*counted as f64 / size as f64, rate / all);
-            assert!((is - should).abs() <= 0.1 * should, "{rates:?}: {is} where {should} was due");
+            let (part, expected) = (*counted as f64 / size as f64, rate / all);
+            assert!((part - expected).abs() <= 0.1 * expected, "{rates:?}: {part} instead of {expected}");
         }
         let rate = size as f64 / outcome.seconds / MB;
         assert!(rate > 0.9 * all, "{rates:?}: {rate} of {all}");
@@ -218,8 +219,8 @@ fn shares_are_in_proportion_to_rates() {
     }
 }
 
-/// Table T46: 7.5 TB in 3 h, and 7.5 TB in the 21 h after them, because some of the sources became slow or failed. Here a
-/// thousandth of it, from ten sources, of which four become slow, silent or fail.
+/// Table T46 (the transfer tail of the Open Science Grid): 7.5 TB in 3 h, and 7.5 TB in the 21 h after them, because some of the
+/// sources became slow or failed. Here a thousandth of it, from ten sources, of which four become slow, silent or fail.
 #[test]
 fn slow_and_failing_sources_do_not_prolong_the_end() {
     let fast = 70.0 * MB;
@@ -322,12 +323,14 @@ fn every_byte_is_delivered_once_whatever_the_sources_do() {
             .collect();
         // One source works throughout, so that the read ends.
         sites[0].phases = vec![(0.0, SiteState::At((2 + dice.roll(20)) as f64 * MB))];
-        let (SiteState::At(least), line, delay) = (sites[0].now(0.0), sites[0].connection_rate, sites[0].delay) else {
+        let (SiteState::At(least), connection_rate, delay) =
+            (sites[0].now(0.0), sites[0].connection_rate, sites[0].delay)
+        else {
             continue;
         };
         let size = 1 + dice.roll(300_000_000);
         let outcome = Simulation { step_s: COARSE_STEP_S, ..Simulation::new(&sites) }.read(size, window(&sites));
-        let alone = size as f64 / least.min(2.0 * line) * 1.6 + 10.0 * delay + 8.0;
+        let alone = size as f64 / least.min(2.0 * connection_rate) * 1.6 + 10.0 * delay + 8.0;
         assert!(outcome.seconds < alone, "seed {seed}: {outcome:?}, alone it takes {alone} s: {sites:?}");
         assert!(outcome.duplicate_bytes < size / 2 + (32 << 20), "seed {seed}: {outcome:?}");
     }

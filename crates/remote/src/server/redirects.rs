@@ -103,7 +103,7 @@ fn check(origin: IpAddr, to: IpAddr) -> Result<(), String> {
         AddressKind::Link => "on a link of this machine",
     };
     Err(format!(
-        "{origin} redirects to {to}, which is {what}; an export is followed to public addresses and those of its own kind"
+        "{origin} redirects to {to}, which is {what}; a server may redirect only to public addresses and to addresses of its own kind"
     ))
 }
 

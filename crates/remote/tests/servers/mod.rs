@@ -68,7 +68,7 @@ impl S3Server {
         }
     }
 
-    /// Its bucket as a store, from a prefix on.
+    /// The part of its bucket below a prefix, as a store.
     pub fn store(&self) -> S3 {
         S3::new(settings(), &self.bucket(KEY.1), path("some/prefix")).unwrap()
     }
