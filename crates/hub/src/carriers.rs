@@ -1,5 +1,5 @@
-//! Runs the transfers of claims: orders each of them at a node by the node's API, or as a copy between two servers, and follows it to its
-//! end.
+//! Runs the transfers of the files that the scheduler has claimed: orders each transfer at a node by the node's API, or as a copy between
+//! two servers, and follows it to its end.
 
 mod locators;
 mod order;

@@ -30,7 +30,8 @@ pub struct Member {
     pub certificate: Option<Arc<Identity>>,
 }
 
-/// The community of a certificate whose virtual organisations belong to no community, if any community names virtual organisations.
+/// The community of a certificate none of whose virtual organisations belongs to a community. It is used only if some community names
+/// virtual organisations.
 const UNCLAIMED: &str = "default";
 
 /// The community of each virtual organisation.

@@ -51,7 +51,7 @@ pub struct Decision {
     pub promised: Option<PromiseStatus>,
 }
 
-/// The facts of a pair of endpoints.
+/// The last rate and the waiting bytes of a pair of endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SeenPair {
     /// Its last rate, bytes per second.

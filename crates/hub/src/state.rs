@@ -112,8 +112,8 @@ impl HubState {
         self.measurements.iter().flat_map(|measurements| measurements()).collect()
     }
 
-    /// Stores an order of a member as a job; `complete` fills in the fields of the job that an order does not have. Returns the job as a new
-    /// job would be, and whether it is new: if it is known already, the stored job may differ.
+    /// Stores an order of a member as a job; `complete` fills in the fields of the job that an order does not have. Returns the job in the
+    /// state of a new one, and whether it is new. If it was known already, the stored job may be in another state.
     ///
     /// # Errors
     /// The order cannot be carried out, its deadline cannot be promised, or the database does not answer. Nothing is stored then.

@@ -171,7 +171,7 @@ impl Topology {
         candidates.max_by_key(|(route, reverse)| (specificity(route), !reverse))
     }
 
-    /// The name of the stopped part because of which no new transfer may begin between two endpoints for a community, and its stop.
+    /// The first stop that forbids new transfers between two endpoints for a community, with the name of the stopped part.
     pub fn stopped(&self, source: &str, target: &str, community: &str) -> Option<(String, &Stopped)> {
         self.stops(source, target, community).next()
     }

@@ -46,11 +46,11 @@ pub(super) async fn merge(request: ApiRequest) -> ApiResult {
 pub(super) async fn list(request: ApiRequest) -> ApiResult {
     let scope = request.parameter("scope").ok_or_else(|| Refused::new(400, "name the scope: ?scope=NAME"))?;
     let kind = request.parameter("kind").map(|kind| kind_of(&kind)).transpose()?;
-    let metadata = web::target::pairs(&request.query).filter_map(|(word, value)| {
-        let word = word.strip_prefix("meta.")?.to_owned();
+    let metadata = web::target::pairs(&request.query).filter_map(|(key, value)| {
+        let key = key.strip_prefix("meta.")?.to_owned();
         // A value that is not JSON is taken as a text.
         let value = serde_json::from_str::<serde_json::Value>(&value).unwrap_or(serde_json::Value::String(value));
-        Some((word, value.to_string()))
+        Some((key, value.to_string()))
     });
     let filter = NameFilter {
         scope,

@@ -282,6 +282,7 @@ pub async fn order(
         endpoint: endpoint.to_owned(),
         below: order.below.trim_matches('/').to_owned(),
         account: member.owner.clone(),
+        // An audit with a listing is done within this request. Until then it counts as failed, so that no worker takes it.
         state: if order.listing.is_some() { AuditState::Failed } else { AuditState::Listing },
         begun,
         ..AuditRow::default()

@@ -150,6 +150,7 @@ pub async fn run_round(hub: &HubState) -> crate::database::Result<bool> {
     let mut compared = Vec::new();
     for item in &news {
         let mut is_waiting = false;
+        // Number 0 stands for all subscriptions.
         for row in all.iter().filter(|row| [0, row.number].contains(&item.subscription)) {
             is_waiting |= !compare(hub, row, item, now).await?;
         }
@@ -283,7 +284,7 @@ mod tests {
             monotonic: false,
             expires: None,
         };
-        let metadata = metadata.into_iter().map(|(word, value)| (word, value.to_string())).collect();
+        let metadata = metadata.into_iter().map(|(key, value)| (key, value.to_string())).collect();
         NewsItem { number: 1, data, metadata, subscription: 0, rules_made: 0 }
     }
 

@@ -45,7 +45,7 @@ fn count(number: i64) -> u64 {
 /// A name, with its metadata.
 pub fn data(row: &DataRow, metadata: &BTreeMap<String, String>) -> Data {
     let is_file = row.kind == DataKind::File;
-    let value = |(word, text): (&String, &String)| Some((word.clone(), serde_json::from_str(text).ok()?));
+    let value = |(key, text): (&String, &String)| Some((key.clone(), serde_json::from_str(text).ok()?));
     Data {
         name: row.name.to_string(),
         kind: row.kind,

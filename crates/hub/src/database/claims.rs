@@ -114,11 +114,11 @@ pub struct ClaimRequest {
 /// Limits of the endpoints of a queue. They are checked in the transaction that claims, so that several hubs keep them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointLimits {
-    /// Transfers out of the source.
+    /// The most transfers out of the source.
     pub out_transfers: u32,
-    /// Transfers into the target.
+    /// The most transfers into the target.
     pub in_transfers: u32,
-    /// Bytes on their way into the target: the space there that may be reserved.
+    /// The most bytes that running transfers may reserve at the target.
     pub space_bytes: i64,
 }
 

@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 10;
 pub(super) fn snapshot(allocation: &Allocation<'_>) -> Snapshot {
     let input = allocation.input;
     let mut snapshot = Snapshot { at: input.at, ..Snapshot::default() };
-    let users = users(allocation);
+    let uses = uses(allocation);
     for (at, queue) in input.queues.iter().enumerate() {
         let (rate, used) = (allocation.rates[at], allocation.used[at]);
         let mut decision = Decision { rate: rate.map_or(0.0, |rate| rate.rate), used, ..Decision::default() };
@@ -26,7 +26,7 @@ pub(super) fn snapshot(allocation: &Allocation<'_>) -> Snapshot {
             (Some(constraint), _) => decision.constraint = constraint.clone(),
             (None, Some(Rate { binding: Binding::Resource(resource), .. })) => {
                 decision.is_bound = true;
-                (decision.constraint, decision.held_by) = bound(allocation, at, resource, &users[resource as usize]);
+                (decision.constraint, decision.held_by) = bound(allocation, at, resource, &uses[resource as usize]);
             }
             (None, _) => {}
         }
@@ -34,20 +34,20 @@ pub(super) fn snapshot(allocation: &Allocation<'_>) -> Snapshot {
         snapshot.queues.insert(queue.id, decision);
     }
     let bits = |bytes: f64| (bytes * 8.0).round() as u64;
-    for ((resource, usable), users) in input.topology.resources.iter().zip(input.usable).zip(&users) {
+    for ((resource, usable), resource_use) in input.topology.resources.iter().zip(input.usable).zip(&uses) {
         snapshot.resources.push(ResourceLine {
             name: resource.of.name(),
             usable_bit_s: bits(*usable),
-            allocated_bit_s: bits(users.allocated),
-            used_bit_s: bits(users.used),
+            allocated_bit_s: bits(resource_use.allocated),
+            used_bit_s: bits(resource_use.used),
         });
     }
     snapshot
 }
 
-/// The queues that cross a resource.
+/// The use of a resource by the queues that cross it.
 #[derive(Clone, Default)]
-struct Users {
+struct ResourceUse {
     /// The shares of all of them together, bytes per second.
     allocated: f64,
     /// The rate that all of them use together, bytes per second.
@@ -56,33 +56,38 @@ struct Users {
     largest: Vec<usize>,
 }
 
-fn users(allocation: &Allocation<'_>) -> Vec<Users> {
-    let mut users = vec![Users::default(); allocation.usable.len()];
+fn uses(allocation: &Allocation<'_>) -> Vec<ResourceUse> {
+    let mut uses = vec![ResourceUse::default(); allocation.usable.len()];
     for (at, path) in allocation.paths.iter().enumerate() {
         for resource in path {
-            let users = &mut users[*resource as usize];
-            users.used += allocation.used[at];
+            let resource_use = &mut uses[*resource as usize];
+            resource_use.used += allocation.used[at];
             if let Some(Rate { rate, .. }) = allocation.rates[at] {
-                users.allocated += rate;
-                users.largest.push(at);
+                resource_use.allocated += rate;
+                resource_use.largest.push(at);
             }
         }
     }
     let rate = |at: &usize| allocation.rates[*at].map_or(0.0, |rate| rate.rate);
-    for users in &mut users {
+    for resource_use in &mut uses {
         // The explanation of a queue does not name the queue itself: one more is kept than is named.
-        users.largest.sort_by_key(|at| Reverse(rate(at).to_bits()));
-        users.largest.truncate(NAMED_MAX + 1);
+        resource_use.largest.sort_by_key(|at| Reverse(rate(at).to_bits()));
+        resource_use.largest.truncate(NAMED_MAX + 1);
     }
-    users
+    uses
 }
 
 /// The resource that bounds a queue, and the other queues that share it.
-fn bound(allocation: &Allocation<'_>, at: usize, resource: u32, users: &Users) -> (Constraint, Vec<String>) {
+fn bound(
+    allocation: &Allocation<'_>,
+    at: usize,
+    resource: u32,
+    resource_use: &ResourceUse,
+) -> (Constraint, Vec<String>) {
     let rate = |at: usize| allocation.rates[at].map_or(0.0, |rate| rate.rate);
     let usable = allocation.usable[resource as usize];
     let Some(described) = allocation.input.topology.resources.get(resource as usize) else {
-        let text = format!("somebody has limited the job to {}", megabits(usable));
+        let text = format!("the job has a rate limit of {}", megabits(usable));
         let name = allocation.input.queues[at].key.owner.clone();
         return (Constraint { kind: ConstraintKind::Limit, name, text }, Vec::new());
     };
@@ -97,7 +102,7 @@ fn bound(allocation: &Allocation<'_>, at: usize, resource: u32, users: &Users) -
         let Queue { key, .. } = &allocation.input.queues[other];
         format!("{}/{} of {}: {}", key.community, key.activity, key.owner, megabits(rate(other)))
     };
-    let others = users.largest.iter().copied().filter(|other| *other != at).take(NAMED_MAX);
+    let others = resource_use.largest.iter().copied().filter(|other| *other != at).take(NAMED_MAX);
     (Constraint { kind, name, text }, others.map(line).collect())
 }
 

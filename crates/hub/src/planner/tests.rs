@@ -105,7 +105,7 @@ fn the_limit_of_a_job_holds_for_all_its_paths_together() {
     let constraint = &plan.snapshot.queues[&1].constraint;
     assert_eq!(
         (constraint.kind, constraint.text.as_str()),
-        (ConstraintKind::Limit, "somebody has limited the job to 0.0 Mbit/s")
+        (ConstraintKind::Limit, "the job has a rate limit of 0.0 Mbit/s")
     );
     assert!(plan.snapshot.queues[&1].held_by.is_empty(), "no other queue shares it");
     assert_eq!(

@@ -16,7 +16,7 @@ use crate::snapshot::Snapshot;
 use crate::states::JobKind;
 use crate::topology::Topology;
 
-/// The budgets of the jobs, by job number.
+/// By job number, the budget for bytes that are moved twice.
 pub(super) type Budgets = HashMap<i64, HedgeBudget>;
 
 impl Scheduler {

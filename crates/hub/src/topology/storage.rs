@@ -18,13 +18,14 @@ pub struct StoragePlace {
     pub attributes: Attributes,
     /// The bytes that it may hold.
     pub capacity_bytes: Option<u64>,
-    /// High and low water, percent of the capacity: above the high water, replicas without locks are deleted down to the low water.
+    /// The high-water and the low-water mark, percent of the capacity: above the first, replicas without locks are deleted down to the
+    /// second.
     pub water: (u8, u8),
     /// Whether replicas without locks are deleted as soon as they may be.
     pub greedy: bool,
 }
 
-/// High and low water by default, percent of the capacity.
+/// The high-water and low-water marks by default, percent of the capacity.
 const HIGH_WATER: u8 = 90;
 const LOW_WATER: u8 = 80;
 
@@ -35,7 +36,9 @@ impl StoragePlace {
         let high = storage.high_water_percent.unwrap_or(HIGH_WATER);
         let low = storage.low_water_percent.unwrap_or(LOW_WATER.min(high));
         if low > high || high > 100 {
-            return Err(format!("its low water, {low} %, is above its high water, {high} %, or that is above 100 %"));
+            return Err(format!(
+                "its low-water mark, {low} %, is above its high-water mark, {high} %, or that is above 100 %"
+            ));
         }
         let mut attributes = storage.attributes.clone();
         if !endpoint.site.is_empty() {
@@ -56,8 +59,8 @@ impl StoragePlace {
         })
     }
 
-    /// The bytes to delete if `used` bytes are stored: down to the low water, once the high water is exceeded. `None` if nothing has to be
-    /// deleted.
+    /// The bytes to delete if `used` bytes are stored: down to the low-water mark, once the high-water mark is exceeded. `None` if nothing
+    /// has to be deleted.
     pub fn to_free(&self, used: i64) -> Option<i64> {
         if self.greedy {
             return Some(i64::MAX);

@@ -75,7 +75,7 @@ pub async fn replicas_without_locks_are_deleted_when_an_endpoint_is_full(world: 
     world.end_rule(&rules[0]).await;
     assert!(world.take_removals().await.is_empty(), "they stay for a day");
     world.wait(UNDO_MS);
-    assert!(world.take_removals().await.is_empty(), "900 of 1,000 bytes are not above the high water");
+    assert!(world.take_removals().await.is_empty(), "900 of 1,000 bytes are not above the high-water mark");
     world.enter(&[world.file_at("s:f", 50, &["cern"])], None).await.unwrap();
     world.rule("s:f", "bnl", 1).await;
     world.settle_down().await;

@@ -13,8 +13,8 @@ const LINK: &[Answer] = &[
     Answer::json(201, "the signed link", "Download"),
     Answer::problem(409, "the endpoint signs no links: its access.toml needs [macaroons]"),
 ];
-const OVER: Answer = Answer::problem(404, "the share link has expired or was ended");
-const WRONG: Answer = Answer::problem(403, "the password is wrong");
+const LINK_ENDED: Answer = Answer::problem(404, "the share link has expired or was ended");
+const WRONG_PASSWORD: Answer = Answer::problem(403, "the password is wrong");
 
 /// All routes of the portal.
 pub(super) const ROUTES: &[Route<Handler>] = &[
@@ -247,7 +247,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         "openShareLink",
         "Opens a share link: lists the shared folder or file; the token in the path is the only credential",
         Some("SharedQuery"),
-        &[Answer::json(200, "the shared folder or file", "Shared"), WRONG, OVER],
+        &[Answer::json(200, "the shared folder or file", "Shared"), WRONG_PASSWORD, LINK_ENDED],
         handler!(None, share_links::open),
     ),
     change(
@@ -256,7 +256,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         "downloadShared",
         "Makes a signed link for reading one file of a share link; the file's endpoint signs it",
         Some("SharedQuery"),
-        &[Answer::json(201, "the signed link", "Download"), WRONG, OVER],
+        &[Answer::json(201, "the signed link", "Download"), WRONG_PASSWORD, LINK_ENDED],
         handler!(None, share_links::download),
     ),
     change(
@@ -265,7 +265,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         "uploadShared",
         "Makes a signed link for uploading a new file to a drop box; the endpoint signs it",
         Some("SharedQuery"),
-        &[Answer::json(201, "the signed link", "Download"), WRONG, OVER],
+        &[Answer::json(201, "the signed link", "Download"), WRONG_PASSWORD, LINK_ENDED],
         handler!(None, share_links::upload),
     ),
     change(

@@ -41,9 +41,11 @@ impl RemovalPreview {
     }
 }
 
-/// Files of its own scope that only this dataset contains. Files of other scopes stay, even if the owner of the dataset has attached them.
-const ALONE: &str = "SELECT c.child FROM contents c JOIN names p ON p.id = c.parent JOIN names f ON f.id = c.child \
-                     WHERE c.parent = $1 AND f.scope = p.scope AND NOT EXISTS (SELECT 1 FROM contents o WHERE o.child = c.child AND o.parent <> $1)";
+/// Selects the files that only the dataset `$1` contains and that are of its scope. Files of other scopes stay, even if the owner of the
+/// dataset has attached them.
+const EXCLUSIVE_FILES: &str = "SELECT c.child FROM contents c JOIN names p ON p.id = c.parent JOIN names f ON f.id = c.child \
+                               WHERE c.parent = $1 AND f.scope = p.scope \
+                               AND NOT EXISTS (SELECT 1 FROM contents o WHERE o.child = c.child AND o.parent <> $1)";
 
 impl Database {
     /// The files, bytes and copies that the removal of a name would remove.
@@ -52,13 +54,14 @@ impl Database {
     /// The database cannot be read.
     pub async fn removal_preview(&self, name: &DataRow) -> Result<RemovalPreview> {
         let sql = format!(
-            "{ABOVE} SELECT DISTINCT account, community FROM rules WHERE name IN (SELECT id FROM above) OR name IN ({ALONE}) ORDER BY account, community"
+            "{ABOVE} SELECT DISTINCT account, community FROM rules WHERE name IN (SELECT id FROM above) OR name IN ({EXCLUSIVE_FILES}) \
+             ORDER BY account, community"
         );
         let rules = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_all(&self.pool).await?;
         let holders = rules.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_>>()?;
         let files = match name.kind {
             DataKind::File => "SELECT CAST($1 AS BIGINT)",
-            DataKind::Dataset => ALONE,
+            DataKind::Dataset => EXCLUSIVE_FILES,
             DataKind::Container => return Ok(RemovalPreview { holders, ..RemovalPreview::default() }),
         };
         let sql = format!("SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM names WHERE id IN ({files})");
@@ -108,7 +111,7 @@ async fn end_name(
         // A file with an end of its own keeps it.
         let sql = match at {
             Some(_) => format!(
-                "UPDATE names SET expires = $2, ends_with = $1 WHERE (expires IS NULL OR ends_with = $1) AND id IN ({ALONE})"
+                "UPDATE names SET expires = $2, ends_with = $1 WHERE (expires IS NULL OR ends_with = $1) AND id IN ({EXCLUSIVE_FILES})"
             ),
             None => "UPDATE names SET expires = $2, ends_with = NULL WHERE ends_with = $1".to_owned(),
         };

@@ -50,10 +50,10 @@ impl Database {
 pub(super) async fn insert_all(
     connection: &mut AnyConnection,
     name: i64,
-    words: &BTreeMap<String, String>,
+    pairs: &BTreeMap<String, String>,
 ) -> Result<()> {
-    for (word, value) in words {
-        set(connection, name, word, value).await?;
+    for (key, value) in pairs {
+        set(connection, name, key, value).await?;
     }
     Ok(())
 }
@@ -62,12 +62,12 @@ pub(super) async fn insert_all(
 pub(super) async fn add_missing(
     connection: &mut AnyConnection,
     name: i64,
-    words: &BTreeMap<String, String>,
+    pairs: &BTreeMap<String, String>,
 ) -> Result<()> {
     let mut is_new = false;
-    for (word, value) in words {
+    for (key, value) in pairs {
         let sql = "INSERT INTO metadata (id, word, value) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-        let query = sqlx::query(sql).bind(name).bind(word).bind(value);
+        let query = sqlx::query(sql).bind(name).bind(key).bind(value);
         is_new |= query.execute(&mut *connection).await?.rows_affected() > 0;
     }
     if is_new {
@@ -76,10 +76,10 @@ pub(super) async fn add_missing(
     Ok(())
 }
 
-async fn set(connection: &mut AnyConnection, name: i64, word: &str, value: &str) -> Result<()> {
+async fn set(connection: &mut AnyConnection, name: i64, key: &str, value: &str) -> Result<()> {
     let sql = "INSERT INTO metadata (id, word, value) VALUES ($1, $2, $3) \
                ON CONFLICT (id, word) DO UPDATE SET value = excluded.value";
-    sqlx::query(sql).bind(name).bind(word).bind(value).execute(connection).await?;
+    sqlx::query(sql).bind(name).bind(key).bind(value).execute(connection).await?;
     Ok(())
 }
 
@@ -90,18 +90,18 @@ async fn apply(
     change: MetadataChange,
     now: i64,
 ) -> Result<()> {
-    for (word, value) in &change {
+    for (key, value) in &change {
         match value {
-            Some(value) => set(connection, name, word, value).await?,
+            Some(value) => set(connection, name, key, value).await?,
             None => {
                 let sql = "DELETE FROM metadata WHERE id = $1 AND word = $2";
-                sqlx::query(sql).bind(name).bind(word).execute(&mut *connection).await?;
+                sqlx::query(sql).bind(name).bind(key).execute(&mut *connection).await?;
             }
         }
     }
     let sql = "UPDATE names SET changed = $1 WHERE id = $2";
     sqlx::query(sql).bind(now).bind(name).execute(&mut *connection).await?;
     news::queue(connection, name).await?;
-    let words: Vec<&String> = change.keys().collect();
-    history::append(connection, name, &account, "changed", &serde_json::json!({"metadata": words}), now).await
+    let keys: Vec<&String> = change.keys().collect();
+    history::append(connection, name, &account, "changed", &serde_json::json!({"metadata": keys}), now).await
 }

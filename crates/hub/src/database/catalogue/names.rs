@@ -128,15 +128,15 @@ impl Database {
             sql += " AND name LIKE $4 ESCAPE '\\'";
         }
         for at in 0..filter.metadata.len() {
-            let (word, value) = (6 + 2 * at, 7 + 2 * at);
-            sql += &format!(" AND id IN (SELECT id FROM metadata WHERE word = ${word} AND value = ${value})");
+            let (key, value) = (6 + 2 * at, 7 + 2 * at);
+            sql += &format!(" AND id IN (SELECT id FROM metadata WHERE word = ${key} AND value = ${value})");
         }
         // The statement uses every parameter, so that their numbers do not depend on the conditions that it has.
         sql += " AND $3 = $3 AND $4 = $4 ORDER BY name LIMIT $5";
         let query = sqlx::query(AssertSqlSafe(sql)).bind(filter.scope.as_str()).bind(filter.after.as_str());
         let query = query.bind(filter.kind.map_or(-1, kind_code)).bind(like(&filter.pattern)).bind(filter.limit);
         let query =
-            filter.metadata.iter().fold(query, |query, (word, value)| query.bind(word.as_str()).bind(value.as_str()));
+            filter.metadata.iter().fold(query, |query, (key, value)| query.bind(key.as_str()).bind(value.as_str()));
         query.fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 
