@@ -61,7 +61,7 @@ function Portal() {
         <nav aria-label="Portal">
           <Tab to="/files" text="Files" />
           <Tab to="/transfers" text="Transfers" />
-          <Tab to="/data" text="Data sets" />
+          <Tab to="/data" text="Datasets" />
           <Tab to="/shares" text="Shared" />
           <Tab to="/usage" text="Storage" />
           <Tab to="/watch" text="Watch" />

@@ -77,9 +77,9 @@ function Scopes() {
   const { value, problem } = useLive(() => get<{ scopes: Scope[] }>("/api/v1/scopes"), 10, "scopes");
   return (
     <>
-      <Title text="Data sets" />
+      <Title text="Datasets" />
       <Trouble problem={problem} />
-      {value?.scopes.length === 0 && <p>Nothing is in the catalogue yet. <code>longhaul data put DIR scope:name --at 'region=eu'</code> puts the first data set there.</p>}
+      {value?.scopes.length === 0 && <p>Nothing is in the catalogue yet. <code>longhaul data put DIR scope:name --at 'region=eu'</code> puts the first dataset there.</p>}
       {value && value.scopes.length > 0 && (
         <Table caption="Scopes" head={["Scope", "Owner"]}>
           {value.scopes.map((one) => (
@@ -100,8 +100,8 @@ function Names({ scope }: { scope: string }) {
   const kind = query.get("kind") ?? "dataset";
   const parameters = new URLSearchParams({ scope, limit: String(PAGE) });
   if (kind !== "all") parameters.set("kind", kind);
-  for (const [word, parameter] of [["name", "like"], ["after", "after_name"]] as const) {
-    const text = query.get(word);
+  for (const [field, parameter] of [["name", "like"], ["after", "after_name"]] as const) {
+    const text = query.get(field);
     if (text) parameters.set(parameter, text);
   }
   const path = `/api/v1/data?${parameters}`;
@@ -109,7 +109,7 @@ function Names({ scope }: { scope: string }) {
   const here = `/data/${encodeURIComponent(scope)}`;
   const addressWith = (change: Record<string, string | undefined>) => {
     const to = new URLSearchParams(query);
-    Object.entries(change).forEach(([word, text]) => (text === undefined || text === "" ? to.delete(word) : to.set(word, text)));
+    Object.entries(change).forEach(([field, text]) => (text === undefined || text === "" ? to.delete(field) : to.set(field, text)));
     return `${here}?${to}`;
   };
   return (

@@ -27,8 +27,8 @@ export function Hosts({ endpoint }: { endpoint?: string }) {
       <Title text={endpoint === undefined ? "Hosts" : `Host of ${name(endpoint)}`} />
       <Trouble problem={described.problem} />
       <nav aria-label="Hosts" class="bar">
-        {Object.keys(described.value?.endpoint ?? {}).map((word) => (
-          <a key={word} href={`/hosts/${encodeURIComponent(word)}`} aria-current={word === endpoint ? "page" : undefined}>{name(word)}</a>
+        {Object.keys(described.value?.endpoint ?? {}).map((known) => (
+          <a key={known} href={`/hosts/${encodeURIComponent(known)}`} aria-current={known === endpoint ? "page" : undefined}>{name(known)}</a>
         ))}
       </nav>
       {endpoint === undefined ? <p>Choose an endpoint that is a node. If the node runs with <code>--audit</code>, the page shows what <code>longhaul tune audit</code> finds on its host.</p> : <Audit endpoint={endpoint} />}

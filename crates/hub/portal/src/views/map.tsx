@@ -81,8 +81,8 @@ export function WorldMap() {
   for (const place of watch.value?.places ?? []) {
     if (typeof place.latitude === "number" && typeof place.longitude === "number") points.set(place.site || place.name, point(place.latitude, place.longitude));
   }
-  for (const [word, { location }] of Object.entries(described.value?.site ?? {})) {
-    if (location) points.set(word, point(location[0], location[1]));
+  for (const [site, { location }] of Object.entries(described.value?.site ?? {})) {
+    if (location) points.set(site, point(location[0], location[1]));
   }
   const siteOf = (endpoint: string) => described.value?.endpoint[endpoint]?.site || endpoint;
   const placeSite = new Map((watch.value?.places ?? []).map((place) => [place.name, place.site || place.name]));

@@ -43,7 +43,7 @@ export function NewTransfer() {
   };
   // An estimate needs a size, which is not known beforehand for a folder.
   const showEstimate = () => act(async () => setEstimate(await post<Estimate>("/api/v1/estimates", { ...order(), files: [{ sources: [joined(from)], target: joined(to), ...size }] })));
-  const endpoints = Object.entries(described.value?.endpoint ?? {}).flatMap(([word, endpoint]) => (endpoint.urls ?? []).map((url) => ({ word, url })));
+  const endpoints = Object.entries(described.value?.endpoint ?? {}).flatMap(([endpoint, { urls }]) => (urls ?? []).map((url) => ({ endpoint, url })));
   return (
     <>
       <Title text="New transfer" />
@@ -86,7 +86,7 @@ function EstimateText({ of }: { of: Estimate }) {
   );
 }
 
-function Place({ legend, at, endpoints, onChange }: { legend: string; at: At; endpoints: { word: string; url: string }[]; onChange: (at: At) => void }) {
+function Place({ legend, at, endpoints, onChange }: { legend: string; at: At; endpoints: { endpoint: string; url: string }[]; onChange: (at: At) => void }) {
   return (
     <fieldset>
       <legend>{legend}</legend>
@@ -94,7 +94,7 @@ function Place({ legend, at, endpoints, onChange }: { legend: string; at: At; en
         Endpoint{" "}
         <select value={at.url} onChange={(event) => onChange({ ...at, url: event.currentTarget.value })}>
           <option value="">none: enter a full URL</option>
-          {endpoints.map(({ word, url }) => <option value={url} key={url}>{name(word)} ({name(url)})</option>)}
+          {endpoints.map(({ endpoint, url }) => <option value={url} key={url}>{name(endpoint)} ({name(url)})</option>)}
         </select>
       </label>
       <label>

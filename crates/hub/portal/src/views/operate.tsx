@@ -16,11 +16,11 @@ export function Operate() {
   const change: Change = (what) => act(() => what().then(described.again));
   const all = described.value;
   const lines = [
-    { kind: "all", word: "", stopped: all?.stopped },
-    ...Object.entries(all?.site ?? {}).map(([word, site]) => ({ kind: "site", word, stopped: site.stopped })),
-    ...Object.entries(all?.endpoint ?? {}).map(([word, endpoint]) => ({ kind: "endpoint", word, stopped: endpoint.stopped })),
-    ...Object.entries(all?.link ?? {}).map(([word, link]) => ({ kind: "link", word, stopped: link.stopped })),
-    ...Object.entries(all?.community ?? {}).map(([word, community]) => ({ kind: "community", word, stopped: community.stopped })),
+    { kind: "all", part: "", stopped: all?.stopped },
+    ...Object.entries(all?.site ?? {}).map(([part, site]) => ({ kind: "site", part, stopped: site.stopped })),
+    ...Object.entries(all?.endpoint ?? {}).map(([part, endpoint]) => ({ kind: "endpoint", part, stopped: endpoint.stopped })),
+    ...Object.entries(all?.link ?? {}).map(([part, link]) => ({ kind: "link", part, stopped: link.stopped })),
+    ...Object.entries(all?.community ?? {}).map(([part, community]) => ({ kind: "community", part, stopped: community.stopped })),
   ];
   return (
     <>
@@ -30,15 +30,15 @@ export function Operate() {
         Reason, shown to all members: <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} size={40} />
       </label>
       <Table caption="Stops" head={["Object", "State", "Reason", "Change"]}>
-        {lines.map((line) => <Stop key={line.kind + line.word} {...line} reason={reason} change={change} />)}
+        {lines.map((line) => <Stop key={line.kind + line.part} {...line} reason={reason} change={change} />)}
       </Table>
       <Table caption="Links" head={["Link", "Capacity", "Mark", "Change"]}>
-        {Object.entries(all?.link ?? {}).map(([word, link]) => <Mark key={word} word={word} capacityBitS={link.capacity_bit_s} mark={link.mark ?? 1} change={change} />)}
+        {Object.entries(all?.link ?? {}).map(([part, link]) => <Mark key={part} part={part} capacityBitS={link.capacity_bit_s} mark={link.mark ?? 1} change={change} />)}
       </Table>
       <Table caption="Communities" head={["Community", "Share", "Rate limit", "Activities"]}>
-        {Object.entries(all?.community ?? {}).map(([word, community]) => (
-          <tr key={word}>
-            <th scope="row">{name(word)}</th>
+        {Object.entries(all?.community ?? {}).map(([part, community]) => (
+          <tr key={part}>
+            <th scope="row">{name(part)}</th>
             <td>{community.share ?? 1}</td>
             <td>{community.cap_bit_s === undefined ? "no limit" : rate(community.cap_bit_s)}</td>
             <td>{Object.entries(community.activity ?? {}).map(([activity, of]) => `${name(activity)} ${of.share ?? 1}`).join(", ")}</td>
@@ -53,15 +53,15 @@ export function Operate() {
 
 interface StopProps {
   kind: string;
-  word: string;
+  part: string;
   stopped?: { reason: string; drain?: boolean };
   reason: string;
   change: Change;
 }
 
-function Stop({ kind, word, stopped, reason, change }: StopProps) {
-  const of = kind === "all" ? "all" : `${kind}:${encodeURIComponent(word)}`;
-  const text = kind === "all" ? "everything" : `${kind} ${name(word)}`;
+function Stop({ kind, part, stopped, reason, change }: StopProps) {
+  const of = kind === "all" ? "all" : `${kind}:${encodeURIComponent(part)}`;
+  const text = kind === "all" ? "everything" : `${kind} ${name(part)}`;
   const stop = (how: { drain?: boolean; refuse?: boolean }) => change(() => put(`/api/v1/stops/${of}`, { reason, ...how }));
   return (
     <tr>
@@ -84,20 +84,20 @@ function Stop({ kind, word, stopped, reason, change }: StopProps) {
 }
 
 /** The mark of a link, which is the part of it that may be used; the scheduler applies a change within a second. */
-function Mark({ word, capacityBitS, mark, change }: { word: string; capacityBitS: number; mark: number; change: Change }) {
+function Mark({ part, capacityBitS, mark, change }: { part: string; capacityBitS: number; mark: number; change: Change }) {
   const [percent, setPercent] = useState(String(Math.round(mark * 100)));
   const set = (event: SubmitEvent) => {
     event.preventDefault();
-    void change(() => put(`/api/v1/marks/${encodeURIComponent(word)}`, { mark: Number(percent) / 100 }));
+    void change(() => put(`/api/v1/marks/${encodeURIComponent(part)}`, { mark: Number(percent) / 100 }));
   };
   return (
     <tr>
-      <th scope="row">{name(word)}</th>
+      <th scope="row">{name(part)}</th>
       <td>{rate(capacityBitS)}</td>
       <td>{Math.round(mark * 100)} %, {rate(capacityBitS * mark)}</td>
       <td>
         <form class="bar" onSubmit={set}>
-          <label>Percent of {name(word)} <input type="number" min="1" max="100" value={percent} onInput={(event) => setPercent(event.currentTarget.value)} /></label>
+          <label>Percent of {name(part)} <input type="number" min="1" max="100" value={percent} onInput={(event) => setPercent(event.currentTarget.value)} /></label>
           <button type="submit">Set the mark</button>
         </form>
       </td>

@@ -57,8 +57,8 @@ export function Path({ from, to }: { from: string; to: string }) {
           <p>{value.rtt_s === undefined ? "The round-trip time is not known." : `The round-trip time is ${duration(value.rtt_s)}.`}</p>
           <AlarmTable alarms={value.alarms} caption="Alarms of this path" again={why.again} />
           <Table caption="Expected and measured" head={["Direction", "State", "Expected rate", "Limited by", "Last rate", "Loss in 24 h", "MTU", "Hops"]}>
-            <Direction word="forward" of={value.forward} />
-            <Direction word="reverse" of={value.reverse} />
+            <Direction label="forward" of={value.forward} />
+            <Direction label="reverse" of={value.reverse} />
           </Table>
         </>
       )}
@@ -72,11 +72,11 @@ export function Path({ from, to }: { from: string; to: string }) {
   );
 }
 
-function Direction({ word, of }: { word: string; of: DirectionReport }) {
+function Direction({ label, of }: { label: string; of: DirectionReport }) {
   const { expectation } = of;
   return (
     <tr>
-      <th scope="row">{word}</th>
+      <th scope="row">{label}</th>
       <td><Health word={of.health} /></td>
       <td>{expectation.rate_bit_s === undefined ? "not known" : rate(expectation.rate_bit_s)}</td>
       <td>{expectation.terms.find((term) => term.name === expectation.bound_by)?.text ?? expectation.bound_by ?? ""}</td>
@@ -94,7 +94,7 @@ function useHistory(pair: string, test: string, span: string) {
   const live = useLive(() => get<History>(path), 60, path);
   const columns = useMemo(() => {
     const [columns, rows] = [live.value?.columns ?? [], live.value?.rows ?? []];
-    const of = (word: string) => rows.map((row) => row[columns.indexOf(word)] ?? null);
+    const of = (column: string) => rows.map((row) => row[columns.indexOf(column)] ?? null);
     return { times: rows.map((row) => row[0] ?? 0), of };
   }, [live.value]);
   return { ...live, ...columns, path };
@@ -104,8 +104,8 @@ function Latency({ pair, span }: { pair: string; span: string }) {
   const { times, of, path, problem, value } = useHistory(pair, "latency", span);
   const series = useMemo(() => {
     const sent = of("sent");
-    const lost = (word: string) => of(word).map((count, at) => (count === null || !sent[at] ? null : count / sent[at]!));
-    const seconds = (word: string) => of(word).map((us) => (us === null ? null : us / 1e6));
+    const lost = (column: string) => of(column).map((count, at) => (count === null || !sent[at] ? null : count / sent[at]!));
+    const seconds = (column: string) => of(column).map((us) => (us === null ? null : us / 1e6));
     return {
       loss: [{ label: "lost forward", values: lost("lost_forward") }, { label: "lost reverse", values: lost("lost_reverse") }],
       delay: [{ label: "median", values: seconds("rtt_median_us") }, { label: "95 %", values: seconds("rtt_p95_us") }, { label: "minimum", values: seconds("rtt_min_us") }],

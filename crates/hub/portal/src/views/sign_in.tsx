@@ -4,18 +4,18 @@ import { get, Problem, signIn, type WhoAmI } from "../api";
 import { Title, Trouble } from "../parts";
 import { name } from "../format";
 
-/** The key under which the page is stored that a reader wanted before signing in at a provider. */
-const PLACE = "longhaul-place";
+/** The storage key of the page that a user wanted before signing in at a provider. */
+const PAGE_KEY = "longhaul-place";
 
 function remember(): void {
-  sessionStorage.setItem(PLACE, location.pathname + location.search);
+  sessionStorage.setItem(PAGE_KEY, location.pathname + location.search);
 }
 
 /** Returns the remembered page, and forgets it. */
 export function remembered(): string | undefined {
-  const place = sessionStorage.getItem(PLACE);
-  sessionStorage.removeItem(PLACE);
-  return place?.startsWith("/") ? place : undefined;
+  const page = sessionStorage.getItem(PAGE_KEY);
+  sessionStorage.removeItem(PAGE_KEY);
+  return page?.startsWith("/") ? page : undefined;
 }
 
 /** The sign-in form. The access key is not kept: a cookie holds the session. */

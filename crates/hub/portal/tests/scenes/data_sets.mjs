@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
-/** A user finds a data set, sees where it is, and has a second copy made. */
+/** A user finds a dataset, sees where it is, and has a second copy made. */
 export async function dataSets() {
   const { context, page, pageErrors } = await reader();
   await page.goto(`${HUB}/data`);
@@ -28,7 +28,7 @@ export async function dataSets() {
   await page.getByRole("link", { name: "s:run/7" }).click();
   await page.getByRole("heading", { name: "s:run/7" }).waitFor();
   await page.getByText("100 kB in 1 files").waitFor();
-  await isAccessible(page, "a data set");
+  await isAccessible(page, "a dataset");
   await page.getByRole("textbox", { name: "where" }).fill("nowhere");
   await page.getByRole("button", { name: "Make the rule" }).click();
   await page.getByText("cannot be placed").waitFor();
