@@ -51,12 +51,12 @@ impl DataQuery {
 }
 
 impl Api {
-    /// Enters names.
+    /// Adds names to the catalogue.
     pub fn enter_data(&self, list: &NewDataList) -> Result<DataList> {
         Ok(self.0.ask(&Method::Post, "/api/v1/data", Some(list))?.1)
     }
 
-    /// Enters names of another catalogue; names that exist already are kept.
+    /// Adds names from another catalogue; names that exist already are kept.
     pub fn merge_data(&self, list: &NewDataList) -> Result<DataMerged> {
         Ok(self.0.ask(&Method::Post, "/api/v1/data/merge", Some(list))?.1)
     }

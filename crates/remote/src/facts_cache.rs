@@ -137,7 +137,7 @@ impl FactsCache {
         self.memory().files.get(path).cloned()
     }
 
-    /// Enters the facts of a path, as the server reports them or as this store made it.
+    /// Stores the facts of a path, as the server reports them or as this store made it.
     pub fn learn(&self, path: &RelPath, facts: Facts) {
         let mut memory = self.memory();
         if memory.files.len() >= FILES_MAX {
@@ -163,7 +163,7 @@ impl FactsCache {
         }
     }
 
-    /// Enters a complete listing of a directory.
+    /// Stores a complete listing of a directory.
     pub fn learn_listing(&self, dir: &RelPath, entries: &[(RelPath, Facts)]) {
         let mut memory = self.memory();
         if memory.files.len() + entries.len() > FILES_MAX {
@@ -231,7 +231,7 @@ pub(crate) trait Namespace {
         }
     }
 
-    /// Enters a listing into the cache.
+    /// Stores a listing in the cache.
     fn learn(&self, dir: &RelPath, entries: &[Entry]) {
         let known = entries.iter().filter_map(|(name, facts)| Some((dir.join(name), facts.as_ref().ok()?.clone())));
         self.cache().learn_listing(dir, &known.collect::<Vec<_>>());

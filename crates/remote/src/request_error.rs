@@ -70,11 +70,11 @@ pub(crate) fn explanation(body: &[u8]) -> String {
 
 /// The message in an error document of an S3 or WebDAV server.
 fn xml_message(text: &str) -> Option<&str> {
-    let of = |tag: &str| {
+    let text_after = |tag: &str| {
         let (_, rest) = text.split_once(tag)?;
         rest.split('<').next().map(str::trim).filter(|explanation| !explanation.is_empty())
     };
-    of("<Message>").or_else(|| of("message>")).or_else(|| of("<Code>"))
+    text_after("<Message>").or_else(|| text_after("message>")).or_else(|| text_after("<Code>"))
 }
 
 impl RequestError {

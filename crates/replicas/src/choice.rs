@@ -22,7 +22,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Whether it can take a group of so many bytes, of which `promised_bytes` need no more of its space.
+    /// Whether it can take a group of this many bytes, of which `promised_bytes` need no more of its space.
     pub fn has_room(&self, bytes: u64) -> bool {
         let missing = bytes.saturating_sub(self.promised_bytes);
         self.space_bytes.is_none_or(|space| missing <= space) && self.quota_bytes.is_none_or(|quota| bytes <= quota)
@@ -83,7 +83,7 @@ pub fn choose(candidates: &[Candidate], choice: Choice) -> Result<Vec<usize>, Sh
     let has_room = |at: &usize| candidates[*at].has_room(choice.bytes);
     let (mut able, full): (Vec<usize>, Vec<usize>) = (0..candidates.len()).partition(has_room);
     if able.len() < choice.copies {
-        let names = |of: &[usize]| of.iter().map(|at| candidates[*at].name.clone()).collect();
+        let names = |indices: &[usize]| indices.iter().map(|at| candidates[*at].name.clone()).collect();
         return Err(Shortage { wanted: choice.copies, bytes: choice.bytes, able: names(&able), full: names(&full) });
     }
     let score = |at: &usize| score(&candidates[*at], choice.group);
@@ -121,8 +121,8 @@ pub fn spread(candidates: &[Candidate], copies: usize, bytes: u64) -> Result<(),
         return Ok(());
     }
     let names = |is_able: bool| {
-        let of = candidates.iter().filter(|candidate| (room(candidate) == bytes) == is_able);
-        of.map(|candidate| candidate.name.clone()).collect()
+        let named = candidates.iter().filter(|candidate| (room(candidate) == bytes) == is_able);
+        named.map(|candidate| candidate.name.clone()).collect()
     };
     Err(Shortage { wanted: copies, bytes, able: names(true), full: names(false) })
 }

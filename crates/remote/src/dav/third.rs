@@ -167,9 +167,9 @@ impl ServerCopyPair<'_> {
     /// Checks the target: its size, and the expected digest or else the one that both servers report.
     fn verify(&self, size: u64) -> Result<(), RequestError> {
         let (dav, path) = self.to;
-        let there = dav.ask_facts(path)?;
-        let checked = self.check_target(size, there.size);
-        dav.0.cache.learn(path, there);
+        let facts = dav.ask_facts(path)?;
+        let checked = self.check_target(size, facts.size);
+        dav.0.cache.learn(path, facts);
         checked.map_err(|refusal| {
             // A damaged file must not be mistaken for the copy.
             let _ = dav.remove(path);

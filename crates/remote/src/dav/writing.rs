@@ -191,8 +191,8 @@ impl DavSink {
     fn move_into_place(&self, finish: &Finish) -> Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
         // MOVE would replace a directory and everything in it.
-        let there = self.dav.find(&self.path).map_err(|failed| failed.doing("write", &self.path))?;
-        if there.is_some_and(|there| there.kind == Kind::Dir) {
+        let existing = self.dav.find(&self.path).map_err(|failed| failed.doing("write", &self.path))?;
+        if existing.is_some_and(|facts| facts.kind == Kind::Dir) {
             return Err(Error::Kind { path: shown(&self.path), found: "a directory", wanted: "a file" });
         }
         let moved = self.dav.copy_or_move(&Method::Move, (temporary, &self.path), false, finish.replace);

@@ -202,8 +202,8 @@ impl Chooser {
 
     fn request(&mut self, piece: u64, member: usize, now: f64) -> PieceRequest {
         let id = self.next_id();
-        let of = self.pieces.get_mut(&piece);
-        let (load, file, span) = of.map_or((0, 0, 0..0), |p| {
+        let requested = self.pieces.get_mut(&piece);
+        let (load, file, span) = requested.map_or((0, 0, 0..0), |p| {
             p.requests.push(id);
             (p.load, p.file, p.filled..p.end)
         });
@@ -325,15 +325,15 @@ impl Chooser {
     /// The bytes of a span that a member is asked for: fewer towards the end, so that all members end together.
     fn size(&self, member: usize, left: u64, want: &WantedSpan, now: f64) -> u64 {
         let asked = &self.members[member];
-        let there = want.span.end - want.span.start;
+        let wanted = want.span.end - want.span.start;
         let all: f64 = self.members.iter().filter(|m| m.is_usable(now)).filter_map(Member::rate).sum();
         let share = asked.rate().map_or(u64::MAX, |rate| {
             let part = rate / all.max(rate) / (2 * asked.slots()) as f64;
             (left as f64 * part) as u64
         });
-        let size = asked.piece_bytes().min(share).clamp(PIECE_MIN, PIECE_MAX).min(there);
+        let size = asked.piece_bytes().min(share).clamp(PIECE_MIN, PIECE_MAX).min(wanted);
         // A small rest goes with this piece.
-        if there - size < PIECE_MIN / 2 { there } else { size }
+        if wanted - size < PIECE_MIN / 2 { wanted } else { size }
     }
 
     /// Whether a request to this member completes the file sooner than the other members would without it.
@@ -362,12 +362,12 @@ impl Chooser {
         request.at += bytes;
         let (piece, member, at) = (request.piece, request.member, request.at);
         self.members[member].record_bytes(bytes, after);
-        let of = self.pieces.get_mut(&piece)?;
-        let new = from.max(of.filled)..at.min(of.end).max(of.filled);
-        of.filled = new.end;
+        let requested = self.pieces.get_mut(&piece)?;
+        let new = from.max(requested.filled)..at.min(requested.end).max(requested.filled);
+        requested.filled = new.end;
         self.counted[member] += new.end.saturating_sub(new.start);
         let mut brought = NewBytes { new: new.start.min(new.end)..new.end, given_up: Vec::new() };
-        if of.filled == of.end {
+        if requested.filled == requested.end {
             brought.given_up = self.end(piece, Some(id), now);
         }
         Some(brought)
@@ -400,13 +400,13 @@ impl Chooser {
             FailureScope::Ever => self.members[member].is_excluded = true,
             FailureScope::File => {}
         }
-        let Some(of) = self.pieces.get_mut(&piece) else { return true };
-        of.requests.retain(|other| *other != id);
-        let (load, file, span) = (of.load, of.file, of.filled..of.end);
+        let Some(requested) = self.pieces.get_mut(&piece) else { return true };
+        requested.requests.retain(|other| *other != id);
+        let (load, file, span) = (requested.load, requested.file, requested.filled..requested.end);
         if scope == FailureScope::File {
             *self.left_out.entry(file).or_default() |= 1 << member;
         }
-        if self.pieces.get(&piece).is_some_and(|of| of.requests.is_empty()) {
+        if self.pieces.get(&piece).is_some_and(|requested| requested.requests.is_empty()) {
             self.pieces.remove(&piece);
             self.wants.push_front(WantedSpan { load, file, span });
         }

@@ -311,8 +311,8 @@ fn exclude(sources: &SourceSet, member: usize, path: &RelPath) {
 }
 
 fn names(sources: &SourceSet, members: u32) -> String {
-    let of = sources.members.iter().enumerate().filter(|(at, _)| members & (1 << at) != 0);
-    of.map(|(_, member)| member.name.as_str()).collect::<Vec<_>>().join(" and ")
+    let named = sources.members.iter().enumerate().filter(|(at, _)| members & (1 << at) != 0);
+    named.map(|(_, member)| member.name.as_str()).collect::<Vec<_>>().join(" and ")
 }
 
 fn integrity(path: &RelPath, why: String) -> Error {

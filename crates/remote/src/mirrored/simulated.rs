@@ -147,7 +147,7 @@ impl Simulation {
                 panic!("a request that was given up sends nothing: {request}");
             };
             self.give(brought.new);
-            let is_over = |of: u64| brought.given_up.contains(&of) || whole && of == request;
+            let is_over = |id: u64| brought.given_up.contains(&id) || whole && id == request;
             self.answers.retain(|answer| !is_over(answer.request.id));
         }
     }

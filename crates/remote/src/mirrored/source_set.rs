@@ -271,7 +271,7 @@ impl SourceSet {
         self.make_requests();
     }
 
-    /// Enters bytes that came. Returns whether more of the request is wanted.
+    /// Stores bytes that came. Returns whether more of the request is wanted.
     fn take(&self, request: &PieceRequest, load: &Load, at: &mut u64, bytes: &[u8]) -> bool {
         let (new, given_up) = {
             let mut state = self.state();
@@ -301,7 +301,7 @@ impl SourceSet {
         true
     }
 
-    /// Enters the failure of a request, and reports the member's first one.
+    /// Records the failure of a request, and reports the member's first one.
     fn failed(&self, request: u64, member: usize, path: &RelPath, failure: &MemberFailure) {
         let MemberFailure { how, error } = failure;
         let why = model::fault::with_causes(error);

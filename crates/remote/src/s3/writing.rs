@@ -37,7 +37,7 @@ struct OpenPart {
 }
 
 impl OpenPart {
-    /// Enters bytes at an offset. Bytes that come a second time are the same.
+    /// Stores bytes at an offset. Bytes that come a second time are the same as before.
     fn put(&mut self, at: usize, piece: &[u8]) {
         let end = at + piece.len();
         if self.bytes.len() < end {
