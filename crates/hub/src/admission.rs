@@ -136,13 +136,13 @@ fn check_hops(hops: &[FileOrder]) -> Result<(), Refusal> {
 }
 
 fn community(order: &JobOrder, member: &Member) -> Result<String, Refusal> {
-    let own = if member.community.is_empty() { "default" } else { &member.community };
-    let wanted = order.community.as_deref().unwrap_or(own);
+    let own_community = if member.community.is_empty() { "default" } else { &member.community };
+    let wanted = order.community.as_deref().unwrap_or(own_community);
     check_word("community", wanted)?;
     if member.may_submit_for(wanted) {
         return Ok(wanted.to_owned());
     }
-    let reason = format!("{} submits for the community {own}, not for {wanted}", member.owner);
+    let reason = format!("{} submits for the community {own_community}, not for {wanted}", member.owner);
     Err(Refusal::new(Fault::Auth, reason))
 }
 

@@ -462,9 +462,9 @@ mod tests {
 
     #[test]
     fn a_transfer_is_polled_more_often_when_it_is_about_to_end() {
-        let of = |eta_s| poll_delay(&Transfer { eta_s, ..Transfer::default() });
-        assert_eq!((of(None), of(Some(1e300)), of(Some(-1.0))), (POLL_EVERY, POLL_EVERY, POLL_EVERY));
-        assert_eq!((of(Some(0.0)), of(Some(0.25))), (POLL_AT_END, Duration::from_millis(250)));
+        let delay = |eta_s| poll_delay(&Transfer { eta_s, ..Transfer::default() });
+        assert_eq!((delay(None), delay(Some(1e300)), delay(Some(-1.0))), (POLL_EVERY, POLL_EVERY, POLL_EVERY));
+        assert_eq!((delay(Some(0.0)), delay(Some(0.25))), (POLL_AT_END, Duration::from_millis(250)));
     }
 
     #[test]

@@ -72,9 +72,9 @@ pub async fn require_scope(hub: &HubState, member: &Member, scope: &str) -> Resu
             hub.database.make_scope(scope.to_owned(), member.owner.clone(), time::now()).await.map_err(refused)?
         }
         None => {
-            let own = own_scope(&member.owner);
+            let own_scope = own_scope(&member.owner);
             let reason = format!(
-                "there is no scope {scope}; yours is {own}, and an operator makes others: PUT /api/v1/scopes/{scope}"
+                "there is no scope {scope}; yours is {own_scope}, and an operator makes others: PUT /api/v1/scopes/{scope}"
             );
             return Err(Refused::new(404, reason));
         }

@@ -114,10 +114,10 @@ impl HubCredentials {
 
     /// Reads the communities of virtual organisations from a description.
     pub fn describe(&self, collaboration: &Collaboration) {
-        let of = |(name, community): (&String, &Community)| {
+        let vos = |(name, community): (&String, &Community)| {
             community.vos.iter().map(|vo| (vo.clone(), name.clone())).collect::<Vec<_>>()
         };
-        self.vos.store(Arc::new(collaboration.communities.iter().flat_map(of).collect()));
+        self.vos.store(Arc::new(collaboration.communities.iter().flat_map(vos).collect()));
     }
 
     /// The member for a principal.

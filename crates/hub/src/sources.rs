@@ -90,10 +90,10 @@ mod tests {
     fn a_job_is_divided_among_its_sources() {
         let mut job = job(40);
         order(&mut job, &Topology::default(), &seen(&[("a", 3000.0, 0.0), ("b", 1000.0, 0.0), ("c", 1.0, 0.0)]));
-        let of = |source: &str| {
+        let queued = |source: &str| {
             tried(&job).iter().filter(|(name, state)| *name == source && *state == FileState::Queued).count()
         };
-        assert_eq!((of("lh://a"), of("lh://b"), of("lh://c")), (30, 10, 0));
+        assert_eq!((queued("lh://a"), queued("lh://b"), queued("lh://c")), (30, 10, 0));
     }
 
     #[test]

@@ -148,12 +148,12 @@ impl Topology {
             |name: &str| self.described_endpoint(name).map(|endpoint| endpoint.site.as_str()).unwrap_or_default();
         let (from, to) = (site(source), site(target));
         let Some((route, reverse)) = self.route(from, to) else { return Vec::new() };
-        let of = |link: &String| {
+        let to_resource = |link: &String| {
             let (name, is_against) = parse_link(link);
             let duplex = self.described.links.get(name).is_some_and(|link| link.duplex);
             ResourceOf::Link { name: name.to_owned(), reverse: reverse != is_against && duplex }
         };
-        route.links.iter().map(of).collect()
+        route.links.iter().map(to_resource).collect()
     }
 
     /// The route between two sites, and whether it is crossed in reverse. Of several matching routes the most specific one counts.

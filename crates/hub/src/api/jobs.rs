@@ -69,8 +69,12 @@ pub(super) async fn list(request: ApiRequest) -> ApiResult {
     let limit = request.limit(PAGE)?;
     let is_user = !request.member.may_change("", &request.member.community);
     let owner = if is_user { request.member.owner.clone() } else { request.parameter("owner").unwrap_or_default() };
-    let own = request.member.community.clone();
-    let community = if own.is_empty() || is_user { request.parameter("community").unwrap_or_default() } else { own };
+    let own_community = request.member.community.clone();
+    let community = if own_community.is_empty() || is_user {
+        request.parameter("community").unwrap_or_default()
+    } else {
+        own_community
+    };
     let unended = match request.parameter("state").as_deref() {
         None | Some("all") => false,
         Some("unended") => true,

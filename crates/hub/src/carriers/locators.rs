@@ -21,9 +21,9 @@ fn native(topology: &Topology, url: &str) -> String {
     let native = || {
         let name = topology.endpoint(url)?;
         let endpoint = topology.described_endpoint(&name).filter(|it| it.kind == EndpointKind::Node)?;
-        let own = endpoint.urls.iter().find_map(|own| own.strip_prefix("lh://"))?;
+        let native_url = endpoint.urls.iter().find_map(|known| known.strip_prefix("lh://"))?;
         let (_, rest) = url.split_once("://").filter(|(scheme, _)| !scheme.eq_ignore_ascii_case("lh"))?;
-        Some(format!("lh://{}{}", own.split('/').next()?, &rest[rest.find('/')?..]))
+        Some(format!("lh://{}{}", native_url.split('/').next()?, &rest[rest.find('/')?..]))
     };
     native().unwrap_or_else(|| url.to_owned())
 }

@@ -16,7 +16,7 @@ use crate::state::HubState;
 use crate::time;
 use model::v1::hub::Role;
 
-/// Enters names.
+/// Adds names to the catalogue.
 ///
 /// # Errors
 /// One of them is not a name, contradicts what is stored, or is in another account's scope: nothing has changed.
@@ -27,7 +27,7 @@ pub async fn enter(hub: &HubState, member: &Member, list: &NewDataList) -> Resul
     Ok(entered)
 }
 
-/// Enters names from another catalogue, except those that contradict what is stored.
+/// Adds names from another catalogue, except those that contradict what is stored.
 ///
 /// # Errors
 /// One of them is not a name, or is in another account's scope: nothing has changed.

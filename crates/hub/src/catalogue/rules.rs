@@ -70,12 +70,12 @@ async fn new_rule(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<
     if *account != member.owner && member.role < Role::Operator {
         return Err(Refused::new(403, format!("only operators make rules for another account, such as {account}")));
     }
-    let own = if member.community.is_empty() { "default" } else { &member.community };
-    let community = order.community.as_deref().unwrap_or(own);
+    let own_community = if member.community.is_empty() { "default" } else { &member.community };
+    let community = order.community.as_deref().unwrap_or(own_community);
     if !member.may_submit_for(community) {
         return Err(Refused::new(
             403,
-            format!("{} makes rules for the community {own}, not for {community}", member.owner),
+            format!("{} makes rules for the community {own_community}, not for {community}", member.owner),
         ));
     }
     Ok(NewRule {

@@ -69,10 +69,10 @@ pub async fn set(
     if let Some(known) = &known {
         require_own(member, known)?;
     }
-    let own = if member.community.is_empty() { "default" } else { &member.community };
-    let community = order.community.as_deref().unwrap_or(own);
+    let own_community = if member.community.is_empty() { "default" } else { &member.community };
+    let community = order.community.as_deref().unwrap_or(own_community);
     if !member.may_submit_for(community) {
-        let reason = format!("{} subscribes for the community {own}, not for {community}", member.owner);
+        let reason = format!("{} subscribes for the community {own_community}, not for {community}", member.owner);
         return Err(Refused::new(403, reason));
     }
     check(order)?;

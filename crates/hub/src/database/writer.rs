@@ -257,13 +257,13 @@ async fn submit_all(
     }
     let mut results = result.map(Vec::into_iter).map_err(|error| error.to_string());
     for (count, sender) in callers {
-        let own = match &mut results {
+        let caller_results = match &mut results {
             Ok(all) => Ok(all.by_ref().take(count).collect()),
             Err(error) => Err(DatabaseError::Commit(error.clone())),
         };
         answers.push(Box::new(move |committed| {
             let committed = committed.map_err(DatabaseError::Commit);
-            let _ = sender.send(own.and_then(|results| committed.map(|()| results)));
+            let _ = sender.send(caller_results.and_then(|results| committed.map(|()| results)));
         }));
     }
     is_good

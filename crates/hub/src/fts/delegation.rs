@@ -182,11 +182,11 @@ fn verify(request: &FtsRequest, stored: DelegationRequest, now: i64) -> Result<D
     let bad = |why: &str| Refused::new(400, why);
     let read: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&request.body).collect();
     let chain = read.map_err(|error| Refused::new(400, format!("the proxy is not valid PEM: {error}")))?;
-    let own = chain.first().ok_or_else(|| bad("the body has no certificate"))?;
+    let leaf = chain.first().ok_or_else(|| bad("the body has no certificate"))?;
     let der =
         STANDARD.decode(&stored.private_key).map_err(|_| Refused::new(500, "the key that was made is damaged"))?;
     let key = KeyPair::try_from(der.as_slice()).map_err(|error| Refused::new(500, error.to_string()))?;
-    if public_key(own).is_none_or(|(public_key, _)| public_key != key.subject_public_key_info()) {
+    if public_key(leaf).is_none_or(|(public_key, _)| public_key != key.subject_public_key_info()) {
         return Err(bad(
             "the proxy is not for the key of the request: sign the request that /delegation/ID/request gives",
         ));

@@ -26,8 +26,8 @@ async fn pairs(request: &FtsRequest) -> Result<BTreeMap<(String, String), Pair>,
     let topology = hub.topology.load();
     let snapshot = hub.snapshot.load_full();
     let storage = |name: &str| {
-        let own = topology.described_endpoint(name).and_then(|endpoint| endpoint.urls.first());
-        own.map_or_else(|| name.to_owned(), |url| super::forms::storage(url))
+        let first_url = topology.described_endpoint(name).and_then(|endpoint| endpoint.urls.first());
+        first_url.map_or_else(|| name.to_owned(), |url| super::forms::storage(url))
     };
     let mut pairs: BTreeMap<(String, String), Pair> = BTreeMap::new();
     for queue in hub.database.queues().await.map_err(unavailable)? {

@@ -96,11 +96,11 @@ mod tests {
             let request = BrowserRequest { method: &Method::GET, host: "h.example:7512", headers: &headers, is_secure };
             request.cookie("longhaul-hub").map(str::to_owned)
         };
-        let own = format!("__Host-longhaul-hub-7512={id}");
-        assert_eq!(shown_by(&format!("a=b; {own}"), true), Some(id.clone()));
-        assert_eq!(shown_by(&own, false), None);
-        assert_eq!(shown_by(&own.replace("7512", "7513"), true), None);
-        assert_eq!(shown_by(&format!("{own}; {own}"), true), None, "one of them may be another's");
+        let cookie = format!("__Host-longhaul-hub-7512={id}");
+        assert_eq!(shown_by(&format!("a=b; {cookie}"), true), Some(id.clone()));
+        assert_eq!(shown_by(&cookie, false), None);
+        assert_eq!(shown_by(&cookie.replace("7512", "7513"), true), None);
+        assert_eq!(shown_by(&format!("{cookie}; {cookie}"), true), None, "one of them may be another's");
         assert_eq!(shown_by("__Host-longhaul-hub-7512=", true), None);
         assert_eq!(shown_by(&format!("longhaul-hub-7512={id}"), false), Some(id));
     }

@@ -32,7 +32,7 @@ const ROUNDS: NonZeroU32 = match NonZeroU32::new(600_000) {
     Some(rounds) => rounds,
     None => NonZeroU32::MIN,
 };
-/// After so many wrong passwords, none is checked for [`LOCKED_MS`].
+/// After this many wrong passwords, no password is checked for [`LOCKED_MS`].
 const TRIES_MAX: i64 = 5;
 const LOCKED_MS: i64 = 60_000;
 /// How long a ticket stands for a password, milliseconds.
@@ -282,13 +282,13 @@ mod tests {
 
     #[test]
     fn a_ticket_is_valid_for_one_link_one_password_and_one_time() {
-        let of = |id: &str, hash: &str| ShareLinkRow {
+        let link = |id: &str, hash: &str| ShareLinkRow {
             id: id.to_owned(),
             password_hash: hash.to_owned(),
             ..ShareLinkRow::default()
         };
-        let one = ticket_of(&of("1", "a"), 5);
-        for other in [ticket_of(&of("2", "a"), 5), ticket_of(&of("1", "b"), 5), ticket_of(&of("1", "a"), 6)] {
+        let one = ticket_of(&link("1", "a"), 5);
+        for other in [ticket_of(&link("2", "a"), 5), ticket_of(&link("1", "b"), 5), ticket_of(&link("1", "a"), 6)] {
             assert_ne!(one, other);
         }
     }

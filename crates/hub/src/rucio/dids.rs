@@ -275,9 +275,9 @@ fn line(row: &DataRow, parent: Option<&DataRow>, level: u32) -> Value {
 }
 
 async fn metadata(request: &RucioRequest, row: &DataRow) -> Result<Value, RucioError> {
-    let own = request.hub.database.metadata(row.id).await?;
+    let metadata = request.hub.database.metadata(row.id).await?;
     let total = request.hub.database.total(row).await?;
-    Ok(forms::metadata(row, total, &own))
+    Ok(forms::metadata(row, total, &metadata))
 }
 
 async fn bulk_metadata(request: &RucioRequest) -> RucioResult {

@@ -25,7 +25,7 @@ pub(super) async fn find(request: &RucioRequest, text: &str) -> Result<DataRow, 
     Ok(crate::catalogue::find(&request.hub, text).await?)
 }
 
-/// The end of a lifetime of so many seconds from now; `None` if it does not end.
+/// The end of a lifetime of this many seconds from now; `None` if it does not end.
 pub(super) fn expires_in(seconds: Option<f64>) -> Option<String> {
     let seconds = seconds.filter(|seconds| seconds.is_finite())?;
     Some(time::show(time::now().saturating_add((seconds * 1000.0) as i64)))

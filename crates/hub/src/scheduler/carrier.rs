@@ -17,10 +17,10 @@ const BATCH_BYTES_MAX: i64 = 64 << 30;
 /// between two WebDAV servers, a third-party copy.
 pub(super) fn carrier(topology: &Topology, queue: &Queue) -> Option<String> {
     let (source, target) = (&queue.key.source, &queue.key.target);
-    let is = |name: &String, kind| topology.kind(name) == kind;
-    let node = [source, target].into_iter().find(|name| is(name, EndpointKind::Node)).cloned();
+    let has_kind = |name: &String, kind| topology.kind(name) == kind;
+    let node = [source, target].into_iter().find(|name| has_kind(name, EndpointKind::Node)).cloned();
     let gateway = |name: &String| topology.described_endpoint(name)?.gateway.clone();
-    let both_webdav = is(source, EndpointKind::Webdav) && is(target, EndpointKind::Webdav);
+    let both_webdav = has_kind(source, EndpointKind::Webdav) && has_kind(target, EndpointKind::Webdav);
     let third_party = || both_webdav.then(|| THIRD_PARTY.to_owned());
     node.or_else(|| gateway(source)).or_else(|| gateway(target)).or_else(third_party)
 }
@@ -39,7 +39,7 @@ mod tests {
     fn an_endpoint_that_is_a_node_is_the_carrier() {
         let toml = "[endpoint.dtn]\nurls = [\"lh://n\"]\n[endpoint.bucket]\nkind = \"s3\"\nurls = [\"s3://b\"]\ngateway = \"dtn\"";
         let topology = Topology::new(toml::from_str(toml).unwrap()).unwrap();
-        let of = |source: &str, target: &str| {
+        let carrier_of = |source: &str, target: &str| {
             let key = crate::database::submissions::QueueKey {
                 source: source.into(),
                 target: target.into(),
@@ -54,10 +54,10 @@ mod tests {
                 Queue { id: 1, key, queued: 1, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0, limit: None };
             carrier(&topology, &queue)
         };
-        assert_eq!(of("dtn", "lh://other").as_deref(), Some("dtn"));
-        assert_eq!(of("https://x", "dtn").as_deref(), Some("dtn"));
-        assert_eq!(of("bucket", "https://x").as_deref(), Some("dtn"));
-        assert_eq!(of("https://x", "https://y").as_deref(), Some(THIRD_PARTY));
-        assert_eq!(of("s3://x", "https://y"), None);
+        assert_eq!(carrier_of("dtn", "lh://other").as_deref(), Some("dtn"));
+        assert_eq!(carrier_of("https://x", "dtn").as_deref(), Some("dtn"));
+        assert_eq!(carrier_of("bucket", "https://x").as_deref(), Some("dtn"));
+        assert_eq!(carrier_of("https://x", "https://y").as_deref(), Some(THIRD_PARTY));
+        assert_eq!(carrier_of("s3://x", "https://y"), None);
     }
 }

@@ -13,14 +13,16 @@ pub(super) fn is_in_force(stopped: &Stopped, at: i64) -> bool {
 
 /// All stops of a description, whether in force or not, each with the name of what it stops.
 pub(super) fn all_stops(described: &Collaboration) -> impl Iterator<Item = (String, &Stopped)> {
-    let of = |kind: &str, name: &String| format!("{kind} {name}");
+    let label = |kind: &str, name: &String| format!("{kind} {name}");
     let everything = described.stopped.iter().map(|stopped| ("everything".to_owned(), stopped));
-    let sites = described.sites.iter().filter_map(move |(name, it)| Some((of("site", name), it.stopped.as_ref()?)));
+    let sites = described.sites.iter().filter_map(move |(name, it)| Some((label("site", name), it.stopped.as_ref()?)));
     let endpoints =
-        described.endpoints.iter().filter_map(move |(name, it)| Some((of("endpoint", name), it.stopped.as_ref()?)));
-    let links = described.links.iter().filter_map(move |(name, it)| Some((of("link", name), it.stopped.as_ref()?)));
-    let communities =
-        described.communities.iter().filter_map(move |(name, it)| Some((of("community", name), it.stopped.as_ref()?)));
+        described.endpoints.iter().filter_map(move |(name, it)| Some((label("endpoint", name), it.stopped.as_ref()?)));
+    let links = described.links.iter().filter_map(move |(name, it)| Some((label("link", name), it.stopped.as_ref()?)));
+    let communities = described
+        .communities
+        .iter()
+        .filter_map(move |(name, it)| Some((label("community", name), it.stopped.as_ref()?)));
     everything.chain(sites).chain(endpoints).chain(links).chain(communities)
 }
 

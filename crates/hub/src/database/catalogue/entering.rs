@@ -1,4 +1,4 @@
-//! Enters names, with their existing copies, and attaches them to a dataset or container.
+//! Adds names to the catalogue, with their existing copies, and attaches them to a dataset or container.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -63,7 +63,7 @@ pub struct MergeResult {
 }
 
 impl Database {
-    /// Enters names, and attaches them to a dataset or container.
+    /// Adds names to the catalogue, and attaches them to a dataset or container.
     ///
     /// # Errors
     /// They contradict stored names, or the database cannot be written: nothing has changed.
@@ -77,7 +77,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(enter(connection, account, names, into, now))).await
     }
 
-    /// Enters the names that do not contradict stored ones, adds metadata that is missing, and attaches the names to a dataset or
+    /// Adds the names that do not contradict stored ones, adds metadata that is missing, and attaches the names to a dataset or
     /// container. Existing values of metadata are kept.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ async fn find_known(connection: &mut AnyConnection, names: &[NewName]) -> Result
     find_all(connection, &wanted).await
 }
 
-/// Enters the names that are new, and the copies of all names. The caller has checked that none contradicts a stored name.
+/// Stores the names that are new, and the copies of all names. The caller has checked that none contradicts a stored name.
 async fn write(
     connection: &mut AnyConnection,
     account: &str,
@@ -240,7 +240,7 @@ async fn insert_names(connection: &mut AnyConnection, account: &str, new_names: 
     Ok(first)
 }
 
-/// Enters the copies of names; files with ids from `first_new` on have no copies yet.
+/// Stores the copies of names; files with ids from `first_new` on have no copies yet.
 async fn enter_copies(
     connection: &mut AnyConnection,
     names: &[NewName],
@@ -282,7 +282,7 @@ struct NewReplica<'a> {
     path: Option<&'a str>,
 }
 
-/// Enters copies of files that have none, many in one statement. No rule waits for these files yet, so their locks need no update.
+/// Stores copies of files that have none, many in one statement. No rule waits for these files yet, so their locks need no update.
 async fn insert_replicas(
     connection: &mut AnyConnection,
     new: &[NewReplica<'_>],

@@ -300,11 +300,11 @@ impl Database {
         let held = self.held_bytes(account).await?;
         let quotas = self.quotas(account).await?;
         let left = quotas_left(topology, &stores, &held, &quotas);
-        let of = |place: &StoragePlace| {
+        let least_quota = |place: &StoragePlace| {
             let left = left.iter().filter(|quota| quota.applies_to(place)).map(|quota| quota.left).min()?;
             Some((place.endpoint.clone(), left))
         };
-        Ok(topology.storage.values().filter_map(of).collect())
+        Ok(topology.storage.values().filter_map(least_quota).collect())
     }
 }
 

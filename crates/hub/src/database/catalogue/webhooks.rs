@@ -63,7 +63,7 @@ fn read(row: &AnyRow) -> Result<WebhookRow> {
     })
 }
 
-/// When a webhook with so many failures is tried again, milliseconds since 1970.
+/// When a webhook with this number of failures is tried again, milliseconds since 1970.
 fn retry_at(failures: i64, now: i64) -> i64 {
     let doubled = RETRY_MS.saturating_mul(1 << failures.clamp(1, 20).saturating_sub(1));
     now + doubled.min(RETRY_MAX_MS)
