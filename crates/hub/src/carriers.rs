@@ -392,7 +392,7 @@ async fn report_limit(api: &Api, number: i64, transfer: &Transfer, reports: &mps
         let mut by = receipt.limited_by;
         if by.part == "cap" {
             // The hub itself has set this limit.
-            "it got its share of what may be used: `longhaul queue show` says who has the rest"
+            "the transfer used its whole share of the rate: `longhaul queue show` says who has the rest"
                 .clone_into(&mut by.remedy);
         }
         let _ = reports.send(TransferReport::Limited { transfer: number, by }).await;

@@ -150,7 +150,7 @@ impl Twin {
         let mut names = Names::default();
         let mut text = format!(
             "# A collaboration as its hub knows it: endpoints, links, marks, routes, and what waits.\n\
-             # A link stands between two sites of its own: what lies between links is not known.\n\n\
+             # Each link connects two sites of its own, because the hub does not know what connects the links.\n\n\
              [simulate]\nduration = \"{DURATION_DAYS}d\"\nstep = \"30s\"\n\n"
         );
         let mut ends: Vec<&str> = self.described.endpoints.keys().map(String::as_str).collect();

@@ -153,7 +153,7 @@ pub fn lock(row: &LockRow, name: &DataName) -> RuleLock {
 /// The state of a rule in one sentence; `stuck` is the reason why one of its copies could not be made.
 pub fn sentence(rule: &RuleRow, work: &CopyWork, stuck: Option<&str>, now: i64) -> String {
     let all = rule.ok + rule.replicating + rule.stuck;
-    let done = format!("{} of {all} copies are there, {} are left", rule.ok, model::Bytes(count(rule.bytes_left)));
+    let done = format!("{} of {all} copies exist, {} are left", rule.ok, model::Bytes(count(rule.bytes_left)));
     if let Some(error) = &rule.error {
         return format!("{done}; some files could not be placed yet: {error}");
     }
@@ -161,7 +161,7 @@ pub fn sentence(rule: &RuleRow, work: &CopyWork, stuck: Option<&str>, now: i64) 
         return format!("{done}; it is suspended: no new copies are made for it");
     }
     match state(rule) {
-        RuleState::Ok => format!("all {all} copies are there"),
+        RuleState::Ok => format!("all {all} copies exist"),
         RuleState::Stuck => {
             let why = stuck.unwrap_or("the reason is not known");
             format!("{done}; {} could not be made and are tried again: {why}", rule.stuck)

@@ -68,7 +68,7 @@ async fn names_are_entered_once(world: TestCatalogue) {
     world.enter(&[with_sum("00000001")], None).await.unwrap();
     refused(world.enter(&[with_sum("00000002")], None).await, "with the Adler-32 00000001");
     refused(world.enter(&[dataset("s:d")], None).await, "is there already");
-    refused(world.enter(&[dataset("s:f1")], None).await, "is something else");
+    refused(world.enter(&[dataset("s:f1")], None).await, "is of another kind");
     refused(world.enter(&[file("s:f9", 1)], Some("s:nowhere")).await, "there is no s:nowhere");
     assert!(world.database.data(&name("s:f9")).await.unwrap().is_none(), "either all names are entered, or none");
     world.check().await;

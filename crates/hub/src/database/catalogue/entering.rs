@@ -210,7 +210,7 @@ async fn merge(
 /// The difference between a stored name and one that is entered under the same name, if there is one.
 fn contradiction(old: &DataRow, new: &NewName) -> Option<String> {
     if old.kind != new.kind {
-        return Some("and is something else".to_owned());
+        return Some("and is of another kind".to_owned());
     }
     if new.kind == DataKind::File && old.bytes != new.bytes {
         return Some(format!("with {} bytes and not {}", old.bytes, new.bytes));
