@@ -151,11 +151,12 @@ mod tests {
         let base = fs::canonicalize(dir.path()).unwrap();
         fs::create_dir(base.join("d")).unwrap();
         std::os::unix::fs::symlink("d", base.join("link")).unwrap();
-        let at = |path: &str| target(&local(&base.join(path))).map(|t| (t.root.unwrap(), t.path.to_string())).unwrap();
-        assert_eq!(at("d"), (base.clone(), "d".into()));
-        assert_eq!(at("link"), (base.clone(), "d".into()), "a link the user names is followed");
-        assert_eq!(at("d/new/er"), (base.join("d"), "new/er".into()));
-        assert_eq!(at("link/new/"), (base.join("d"), "new".into()));
+        let resolved =
+            |path: &str| target(&local(&base.join(path))).map(|t| (t.root.unwrap(), t.path.to_string())).unwrap();
+        assert_eq!(resolved("d"), (base.clone(), "d".into()));
+        assert_eq!(resolved("link"), (base.clone(), "d".into()), "a link the user names is followed");
+        assert_eq!(resolved("d/new/er"), (base.join("d"), "new/er".into()));
+        assert_eq!(resolved("link/new/"), (base.join("d"), "new".into()));
         assert!(target(&local(&base.join("no/../x"))).is_err());
     }
 

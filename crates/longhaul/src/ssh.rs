@@ -62,7 +62,7 @@ pub struct Ready {
     /// The paths below its one export, base64.
     #[serde(default)]
     pub places: Vec<String>,
-    /// The address of that host to which ssh connected.
+    /// The address of the far end's host to which ssh connected.
     #[serde(default)]
     pub address: String,
     /// Why the far end did not start.

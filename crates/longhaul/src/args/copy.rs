@@ -164,14 +164,14 @@ impl Cp {
 /// The patterns of `--include` and `--exclude` in the order in which they were typed. Derived arguments keep the order within each
 /// option only.
 pub(super) fn ordered_filters(matches: &clap::ArgMatches) -> Vec<spec::Filter> {
-    let of = |name: &str, include| {
+    let filters_of = |name: &str, include| {
         let patterns = matches.get_many::<String>(name).into_iter().flatten().cloned();
-        let at = matches.indices_of(name).into_iter().flatten();
-        at.zip(patterns).map(|(at, pattern)| (at, spec::Filter { include, pattern })).collect::<Vec<_>>()
+        let indices = matches.indices_of(name).into_iter().flatten();
+        indices.zip(patterns).map(|(index, pattern)| (index, spec::Filter { include, pattern })).collect::<Vec<_>>()
     };
-    let mut all = of("include", true);
-    all.extend(of("exclude", false));
-    all.sort_by_key(|(at, _)| *at);
+    let mut all = filters_of("include", true);
+    all.extend(filters_of("exclude", false));
+    all.sort_by_key(|(index, _)| *index);
     all.into_iter().map(|(_, filter)| filter).collect()
 }
 

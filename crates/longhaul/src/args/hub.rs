@@ -69,11 +69,11 @@ pub enum HubAction {
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
     },
-    /// Begin no new transfers there; running transfers continue to their end
+    /// Begin no new transfers at a site, endpoint or link, of a community, or at all; running transfers continue to their end
     Drain(HubStop),
-    /// Begin no new transfers there, and refuse new jobs
+    /// Drain, and refuse new jobs
     Ban(HubStop),
-    /// Begin no new transfers there, and pause running transfers; waiting jobs keep their places
+    /// Drain, and pause running transfers; waiting jobs keep their places
     Stop(HubStop),
     /// Continue after drain, ban or stop
     Start {
@@ -297,13 +297,13 @@ pub struct StorageFacts {
     /// Bytes that the catalogue may store there, at most
     #[arg(long, value_name = "SIZE")]
     pub capacity: Option<Bytes>,
-    /// Begin to delete copies that no rule holds above this use of the capacity, percent (default: 90)
+    /// Delete copies that no rule holds when more than this percentage of the capacity is used (default: 90)
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub high_water: Option<u8>,
-    /// Stop deleting copies at this use of the capacity, percent (default: 80)
+    /// Stop deleting copies when no more than this percentage of the capacity is used (default: 80)
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub low_water: Option<u8>,
-    /// Delete copies that no rule holds a day after their last rule has ended, however much of the capacity is used
+    /// Delete copies a day after their last rule has ended, however much of the capacity is used
     #[arg(long, value_name = "true|false")]
     pub greedy: Option<bool>,
 }

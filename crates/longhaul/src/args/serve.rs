@@ -61,7 +61,7 @@ pub struct Serve {
     pub fireflies: Vec<String>,
     /// Let web pages of this origin send requests to the node (CORS): https://HOST[:PORT], or * for all origins; can be repeated
     ///
-    /// For portals and notebooks. Each page must show its own credential; the node ignores credentials that it gave to the browser.
+    /// For portals and notebooks. Each page must send a credential of its own; the node ignores the cookies of its own pages.
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     pub allow_origin: Vec<String>,
     /// Answer tests of clients without a key, in these protocols: iperf3, stamp, twamp, pscheduler

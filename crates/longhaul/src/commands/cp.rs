@@ -108,11 +108,11 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
         (CopyEnd::Remote(peer, places), CopyEnd::Local) => job.pull(&peer, places),
         (CopyEnd::Remote(from, sources), CopyEnd::Remote(to, mut places)) => {
             if job.files.is_some() {
-                return Err(Failure::usage("--files-from is for copies from or to here, not between two nodes"));
+                return Err(Failure::usage("--files-from is for copies from or to this host, not between two nodes"));
             }
             if cp.series.is_some() {
                 return Err(Failure::usage(
-                    "--series is for copies from or to here: between two nodes, the nodes see the path",
+                    "--series is for copies from or to this host: between two nodes, the nodes see the path",
                 ));
             }
             job.delegate(&from, sources, &to, places.remove(0))

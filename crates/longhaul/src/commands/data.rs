@@ -236,7 +236,7 @@ fn data_line(data: &Data) -> String {
 
 fn removal_line(removal: &DataRemoval) -> String {
     let kept = if removal.kept_files > 0 {
-        format!("; {} stay, something else has them", removal.kept_files)
+        format!("; {} stay, because another dataset contains them", removal.kept_files)
     } else {
         String::new()
     };

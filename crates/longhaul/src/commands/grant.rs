@@ -100,7 +100,7 @@ fn make(new: &NewGrant, settings: &Settings, printer: &Printer) -> Result<Exit, 
     } else if printer.is_chatty() {
         // On stderr, so that standard output has the key alone.
         Printer::note(&describe(&grant));
-        // A browser cannot read with a key that only creates.
+        // A browser only reads, and this key only creates.
         let clients = if rights == Rights::Create { "curl -T" } else { "browsers and curl" };
         Printer::note(&format!("URL for {clients}, to be kept as secret as the key: {url}"));
         Printer::note("the key, to be kept secret (in LONGHAUL_KEY, or in a file for --key-file):");
@@ -116,8 +116,8 @@ fn link(host_and_port: &str, grant: &Grant, key: &AccessKey) -> String {
     format!("https://{host_and_port}/{place}?authz={}", key.expose_text())
 }
 
-/// Host and port for clients of the node: those of `--at`, else the node's address if it listens on one alone, else the name of this
-/// host.
+/// Host and port for clients of the node: those of `--at`, else the node's address if it listens on a single one, else the name of
+/// this host.
 fn host_and_port(at: Option<&str>, last_address: Option<SocketAddr>) -> Result<String, Failure> {
     let port = last_address.map_or(DEFAULT_PORT, |address| address.port());
     let Some(text) = at else {
@@ -182,13 +182,13 @@ mod tests {
     #[test]
     fn a_link_has_the_address_of_the_node_and_the_path_of_the_grant() {
         let last = Some("127.0.0.1:9000".parse().unwrap());
-        let at = |text, last| host_and_port(Some(text), last).ok();
-        assert_eq!(at("dtn.example.org", last).as_deref(), Some("dtn.example.org:9000"));
-        assert_eq!(at("dtn.example.org:443", last).as_deref(), Some("dtn.example.org:443"));
-        assert_eq!(at("2001:db8::1", None).as_deref(), Some("[2001:db8::1]:7411"));
-        assert_eq!(at("[2001:db8::1]:1", None).as_deref(), Some("[2001:db8::1]:1"));
+        let address = |text, last| host_and_port(Some(text), last).ok();
+        assert_eq!(address("dtn.example.org", last).as_deref(), Some("dtn.example.org:9000"));
+        assert_eq!(address("dtn.example.org:443", last).as_deref(), Some("dtn.example.org:443"));
+        assert_eq!(address("2001:db8::1", None).as_deref(), Some("[2001:db8::1]:7411"));
+        assert_eq!(address("[2001:db8::1]:1", None).as_deref(), Some("[2001:db8::1]:1"));
         for bad in ["", ":1", "h:x", "h:0", "h/x", "h:70000", "u@h"] {
-            assert_eq!(at(bad, None), None, "{bad}");
+            assert_eq!(address(bad, None), None, "{bad}");
         }
         assert_eq!(host_and_port(None, last).unwrap(), "127.0.0.1:9000");
         let everywhere = host_and_port(None, Some("[::]:9000".parse().unwrap())).unwrap();

@@ -64,7 +64,7 @@ fn print_summary(loaded: &LoadedScenario, printer: &Printer) -> u8 {
     let paths = loaded.scenario.paths.len();
     let events = loaded.scenario.events.len();
     let parts = [count(sites, "site"), count(paths, "path"), count(events, "event")].join(", ");
-    printer.line(&format!("{} makes sense: {parts}", loaded.name));
+    printer.line(&format!("{} is valid: {parts}", loaded.name));
     Exit::Done as u8
 }
 

@@ -1,4 +1,4 @@
-//! `longhaul support`: collects the facts that a supporter needs in one file without secrets.
+//! `longhaul support`: collects the facts that a support desk needs in one archive without secrets.
 //!
 //! Two measures keep secrets out. Only facts without secrets are collected: for a file with secrets, only that it exists. And
 //! [`Redactor`] removes from every text the secrets that it knows, and text that looks like a secret.
@@ -31,7 +31,7 @@ use crate::settings::Settings;
 /// The settings file of the package.
 const PACKAGED_SETTINGS: &str = "/etc/longhaul/longhaul.toml";
 
-/// A file of the dump.
+/// A file of the archive.
 struct Member {
     name: &'static str,
     /// What the file holds, for the user who sends it.

@@ -115,7 +115,7 @@ pub fn run(job: &CopyJob<'_>) -> Result<Option<v1::Receipt>, Failure> {
     let CopyResults { totals, misses, unsupported, .. } = copy.results.into_inner();
     if let Some(why) = &unsupported {
         // Files that the servers have copied already are skipped.
-        Printer::note(&format!("the servers do not copy between themselves ({why}); the bytes go through here"));
+        Printer::note(&format!("the servers do not copy between themselves ({why}); the bytes go through this host"));
         return Ok(None);
     }
     let totals_bytes = totals.bytes;
@@ -259,17 +259,17 @@ impl ThirdPartyCopy<'_> {
 
     /// Whether the entry at the target counts as up to date, by the rule for stores without modification times.
     fn is_up_to_date(&self, to: &RelPath, wanted: &Stat) -> store::Result<bool> {
-        let there = match self.to.stat(to) {
+        let existing = match self.to.stat(to) {
             Ok(stat) if stat.meta.kind != Kind::Dir => stat.meta,
             Err(error) if !error.is_not_found() => return Err(error),
             _ => return Ok(false),
         };
-        let same_size = there.size == wanted.meta.size;
+        let same_size = existing.size == wanted.meta.size;
         let same = match self.options.sync {
             spec::Sync::None | spec::Sync::Digest => false,
             spec::Sync::Exists => true,
             spec::Sync::Size => same_size,
-            spec::Sync::Mtime => same_size && there.mtime.seconds >= wanted.meta.mtime.seconds,
+            spec::Sync::Mtime => same_size && existing.mtime.seconds >= wanted.meta.mtime.seconds,
         };
         if same || !self.options.no_overwrite { Ok(same) } else { Err(store::Error::Exists(to.to_string())) }
     }

@@ -60,18 +60,18 @@ fn checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> Result<(), F
 /// and the home directory. The root of the host is always refused.
 fn delete_target_is_explicit(target: &Locator) -> Result<(), Failure> {
     let Locator::Local(path) = target else { return Ok(()) };
-    let Ok(there) = path.canonicalize() else { return Ok(()) };
-    if there.parent().is_none() {
+    let Ok(target_dir) = path.canonicalize() else { return Ok(()) };
+    if target_dir.parent().is_none() {
         return Err(Failure::usage("--delete does not take / as its target: it would remove the whole of this host"));
     }
-    let contains_working_dir = std::env::current_dir().is_ok_and(|here| here.starts_with(&there));
-    let is_home = std::env::home_dir().and_then(|home| home.canonicalize().ok()).is_some_and(|home| home == there);
+    let contains_working_dir = std::env::current_dir().is_ok_and(|working_dir| working_dir.starts_with(&target_dir));
+    let is_home = std::env::home_dir().and_then(|home| home.canonicalize().ok()).is_some_and(|home| home == target_dir);
     if !path.is_absolute() && (contains_working_dir || is_home) {
         let what = if is_home { "your home" } else { "where you are, or above it" };
         return Err(Failure::usage(format!(
             "{} is {what}, and --delete removes from it what the source lacks; if that is meant, name it in full: {}",
             path.display(),
-            there.display()
+            target_dir.display()
         )));
     }
     Ok(())

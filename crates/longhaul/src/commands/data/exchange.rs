@@ -127,7 +127,7 @@ struct ImportReport {
     rules: u64,
     conflicts: u64,
     skipped_replicas: u64,
-    /// Endpoints of replicas that the hub does not know.
+    /// Endpoints that replicas name and that this hub does not know.
     unknown_endpoints: Vec<String>,
 }
 
@@ -280,9 +280,9 @@ impl Importer<'_> {
 
     /// Replaces the name of a replica's endpoint with its name at this hub (`--endpoint THEIRS=OURS`).
     fn rename(&self, copy: &mut NewReplica) {
-        let here = self.import.endpoint.iter().find_map(|(theirs, ours)| (*theirs == copy.endpoint).then_some(ours));
-        if let Some(here) = here {
-            copy.endpoint.clone_from(here);
+        let name = self.import.endpoint.iter().find_map(|(theirs, ours)| (*theirs == copy.endpoint).then_some(ours));
+        if let Some(name) = name {
+            copy.endpoint.clone_from(name);
         }
     }
 
@@ -341,7 +341,7 @@ impl Importer<'_> {
             if report.skipped_replicas > 0 {
                 let endpoints = report.unknown_endpoints.join(", ");
                 let text = format!(
-                    "{} copies at endpoints that the hub does not know were left out: {endpoints}; --endpoint THEIRS=OURS says which they are",
+                    "{} copies at endpoints that the hub does not know were left out: {endpoints}; --endpoint THEIRS=OURS maps the names",
                     report.skipped_replicas
                 );
                 self.printer.line(&text);

@@ -97,9 +97,9 @@ fn new_entry(row: &Row<'_>, name: String, is_file: bool) -> Result<NewData, Fail
         }
         _ => None,
     };
-    let sum = |column: &str| row.optional(column).filter(|_| is_file);
+    let checksum = |column: &str| row.optional(column).filter(|_| is_file);
     let expires = row.optional("expired_at").map(time);
-    Ok(NewData { name, bytes, adler32: sum("adler32"), md5: sum("md5"), expires, ..NewData::default() })
+    Ok(NewData { name, bytes, adler32: checksum("adler32"), md5: checksum("md5"), expires, ..NewData::default() })
 }
 
 /// A time of Rucio's database: UTC without a time zone.

@@ -77,9 +77,9 @@ fn sky() -> String {
     let stars: String = bytes
         .chunks_exact(8)
         .map(|star| {
-            let at = |low: u8, high: u8| (f64::from(low) + f64::from(high) * 256.0) / 65_536.0 * 400.0;
-            let x = at(star[0], star[1]);
-            let y = at(star[2], star[3]);
+            let coordinate = |low: u8, high: u8| (f64::from(low) + f64::from(high) * 256.0) / 65_536.0 * 400.0;
+            let x = coordinate(star[0], star[1]);
+            let y = coordinate(star[2], star[3]);
             let size = f64::from(star[4]) / 150.0;
             format!("<circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"{size:.1}\" fill=\"#fff\"/>")
         })

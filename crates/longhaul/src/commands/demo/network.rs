@@ -55,7 +55,7 @@ pub enum DemoNetwork {
 }
 
 impl DemoNetwork {
-    /// Makes an emulated network. Where the user wants loopback, or this machine cannot run a lab, this is loopback, with the reason.
+    /// Makes an emulated network; or loopback, with the reason, if the user wants that or this machine cannot run a lab.
     ///
     /// # Errors
     /// The lab cannot be started.

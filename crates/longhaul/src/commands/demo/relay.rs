@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Bytes that are relayed at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Relays the connections to an address until this is dropped. A connection ends when either of its ends closes it.
+/// Accepts connections at an address until this is dropped, and relays each of them until both of its ends have sent all.
 #[derive(Debug)]
 pub struct Relay {
     /// Where it listens.
@@ -65,7 +65,7 @@ fn relay_both(client: &TcpStream, server: &TcpStream) {
     });
 }
 
-/// Relays bytes in one direction, and its end.
+/// Relays bytes in one direction, and the end of the stream.
 fn relay_one_way(mut from: &TcpStream, mut to: &TcpStream) {
     let mut piece = vec![0; PIECE_BYTES];
     while let Ok(count) = from.read(&mut piece)

@@ -30,13 +30,14 @@ pub fn open(runtime: &Runtime, file: &Path, state: &Path, settings: &Settings) -
     runtime.block_on(watch::run::open(config, state, settings.authorities())).map_err(failed)
 }
 
-/// A hub with a watch in its process: the watch serves its part of the API, and the hub's plans know what it measures.
+/// Adds a watch to the configuration of the hub in the same process: the watch's part of the API, and its measurements, which the
+/// hub's plans use.
 pub fn joined(config: HubConfig, opened: &OpenWatch) -> HubConfig {
     let part = ApiPart { prefix: watch::api::PREFIX, router: watch::api::router(opened.watch()) };
     HubConfig { parts: vec![part], measurements: Some(measurements(opened)), ..config }
 }
 
-/// What the watch measures between sites.
+/// The measurements of the watch between sites.
 fn measurements(opened: &OpenWatch) -> Measurements {
     let watch = opened.watch();
     let path = |path: MeasuredSitePath| MeasuredPath {

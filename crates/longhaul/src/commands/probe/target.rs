@@ -110,13 +110,16 @@ mod tests {
 
     #[test]
     fn targets_are_parsed() {
-        let at = |host: &str, port| HostPort { host: host.into(), port };
-        assert_eq!(Target::parse("iperf3://dtn.example.org").unwrap(), Target::Iperf3(at("dtn.example.org", 5201)));
-        assert_eq!(Target::parse("iperf3://[2001:db8::1]:7/").unwrap(), Target::Iperf3(at("2001:db8::1", 7)));
-        assert_eq!(Target::parse("iperf3://[2001:db8::1]").unwrap(), Target::Iperf3(at("2001:db8::1", 5201)));
-        assert_eq!(Target::parse("stamp://192.0.2.1").unwrap(), Target::Stamp(at("192.0.2.1", 862)));
-        assert_eq!(Target::parse("dtn.example.org").unwrap(), Target::Node(at("dtn.example.org", 7411)));
-        assert_eq!(Target::parse("lh://dtn.example.org:9/").unwrap(), Target::Node(at("dtn.example.org", 9)));
+        let host_port = |host: &str, port| HostPort { host: host.into(), port };
+        assert_eq!(
+            Target::parse("iperf3://dtn.example.org").unwrap(),
+            Target::Iperf3(host_port("dtn.example.org", 5201))
+        );
+        assert_eq!(Target::parse("iperf3://[2001:db8::1]:7/").unwrap(), Target::Iperf3(host_port("2001:db8::1", 7)));
+        assert_eq!(Target::parse("iperf3://[2001:db8::1]").unwrap(), Target::Iperf3(host_port("2001:db8::1", 5201)));
+        assert_eq!(Target::parse("stamp://192.0.2.1").unwrap(), Target::Stamp(host_port("192.0.2.1", 862)));
+        assert_eq!(Target::parse("dtn.example.org").unwrap(), Target::Node(host_port("dtn.example.org", 7411)));
+        assert_eq!(Target::parse("lh://dtn.example.org:9/").unwrap(), Target::Node(host_port("dtn.example.org", 9)));
         for wrong in ["", "lh://host/export/path", "ftp://host", "iperf3://", "host:99999"] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }

@@ -102,9 +102,11 @@ fn space(dir: &Path, mounts: &str) -> String {
 /// Type, options and source of the mount that a directory is on (proc_pid_mountinfo(5)).
 fn mount(dir: &Path, mounts: &str) -> Option<String> {
     let dir = fs::canonicalize(dir).ok()?;
-    let at = |line: &&str| line.split(' ').nth(4).map(PathBuf::from).filter(|point| dir.starts_with(point));
-    let line =
-        mounts.lines().filter(|line| at(line).is_some()).max_by_key(|line| at(line).map(|p| p.as_os_str().len()))?;
+    let mount_point = |line: &&str| line.split(' ').nth(4).map(PathBuf::from).filter(|point| dir.starts_with(point));
+    let line = mounts
+        .lines()
+        .filter(|line| mount_point(line).is_some())
+        .max_by_key(|line| mount_point(line).map(|p| p.as_os_str().len()))?;
     let (mount, system) = line.split_once(" - ")?;
     let options = mount.split(' ').nth(5)?;
     Some(format!("{options} on {system}"))

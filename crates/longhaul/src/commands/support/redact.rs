@@ -9,7 +9,7 @@ pub const REMOVED: &str = "[removed]";
 /// The shortest known secret, bytes: a shorter one would match parts of too many words.
 const SECRET_BYTES_MIN: usize = 6;
 /// The shortest run of letters and digits that may be a key.
-const PIECE_CHARS: usize = 32;
+const PIECE_CHARS_MIN: usize = 32;
 /// How many characters of a hash are kept, so that it can be recognised.
 const HASH_CHARS: usize = 8;
 /// Parts of the names of secrets.
@@ -117,7 +117,7 @@ impl WordRedactor {
         let lower = word.to_ascii_lowercase();
         let plain = lower.trim_matches(|c| "-:=".contains(c));
         if SCHEMES.contains(&plain) {
-            // `Authorization: Bearer X`: one after the other.
+            // In `Authorization: Bearer X` both words announce a secret.
             self.last_is_name = false;
             self.next_is_secret = true;
             return word.to_owned();
@@ -210,7 +210,7 @@ fn redact_piece(piece: &str) -> String {
     }
     let has_digits = piece.contains(|c: char| c.is_ascii_digit());
     let has_letters = piece.contains(|c: char| c.is_ascii_alphabetic());
-    if piece.len() < PIECE_CHARS || !has_digits || !has_letters || is_uuid(piece) {
+    if piece.len() < PIECE_CHARS_MIN || !has_digits || !has_letters || is_uuid(piece) {
         return piece.to_owned();
     }
     if piece.bytes().all(|b| b.is_ascii_hexdigit()) {

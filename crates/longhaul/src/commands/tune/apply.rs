@@ -69,13 +69,16 @@ fn print_nothing(report: &ApplyReport<'_>, printer: &Printer) -> Exit {
 
 fn print_result(args: &TuneApply, changes: &[Change], snapshot: &Path, printer: &Printer) {
     printer.line(&format!("changed: {}", ids(changes).join(", ")));
-    printer.line(&format!("kept in {}; `longhaul tune undo` brings it back", snapshot.display()));
+    printer.line(&format!("the former settings are in {}; `longhaul tune undo` restores them", snapshot.display()));
     if !args.persist {
-        printer.line("it lasts until the next boot; with --persist it stays");
+        printer.line("the changes last until the next boot; with --persist they stay");
         return;
     }
     let manual: Vec<Change> = changes.iter().filter(|change| change.persist == Persist::Manual).cloned().collect();
     if !manual.is_empty() {
-        printer.line(&format!("until the next boot only, as there is no file for it: {}", ids(&manual).join(", ")));
+        printer.line(&format!(
+            "these changes last until the next boot only, because no file sets them at boot: {}",
+            ids(&manual).join(", ")
+        ));
     }
 }

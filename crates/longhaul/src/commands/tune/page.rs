@@ -64,7 +64,11 @@ fn row(out: &mut String, finding: &Finding) {
     }
     let source = text(&one_line(&finding.source));
     let known = confidence(finding.confidence);
-    let _ = write!(out, "<br/><small>{source} ({known}); lasts by {}</small></td></tr>", persist(finding.persist));
+    let _ = write!(
+        out,
+        "<br/><small>{source} ({known}); kept after a reboot by {}</small></td></tr>",
+        persist(finding.persist)
+    );
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub fn show_in_full(findings: &[&Finding], printer: &Printer) {
             ("why", one_line(why)),
             ("source", format!("{} ({confidence})", one_line(source))),
             ("command", command.clone()),
-            ("lasts by", persist(finding.persist).into()),
+            ("kept by", persist(finding.persist).into()),
         ];
         let conflict =
             finding.conflict.iter().flat_map(|c| [("others", one_line(&c.other)), ("ours", one_line(&c.ours))]);
@@ -123,10 +123,10 @@ pub fn measured(value: Option<&str>, unit: Option<&str>) -> String {
 /// The confidence in a recommendation, in words.
 pub fn confidence(confidence: Confidence) -> &'static str {
     match confidence {
-        Confidence::Measured => "somebody measured it",
-        Confidence::Vendor => "its maker says so",
-        Confidence::Field => "operators do it",
-        Confidence::Derived => "it follows from how things work",
+        Confidence::Measured => "measured",
+        Confidence::Vendor => "stated by the vendor",
+        Confidence::Field => "practice of operators",
+        Confidence::Derived => "follows from how the parts work",
     }
 }
 
@@ -209,11 +209,11 @@ fn by_reason<'a>(findings: &[&'a Finding]) -> BTreeMap<&'a str, Vec<&'a Finding>
 
 /// `12 differ (3 high, 9 low), 20 unknown, 80 as wanted, 33 not for this host`.
 pub fn counts(audit: &Audit) -> String {
-    let of = |severity: Severity| {
+    let differing = |severity: Severity| {
         let counts_in = |f: &&Finding| f.status == Status::Differs && f.severity == severity;
         audit.findings.iter().filter(counts_in).count()
     };
-    let each = [Severity::High, Severity::Medium, Severity::Low, Severity::Info].map(|s| (of(s), severity(s)));
+    let each = [Severity::High, Severity::Medium, Severity::Low, Severity::Info].map(|s| (differing(s), severity(s)));
     let each: Vec<String> = each.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
     let each = if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) };
     let count = |status| audit.count(status);

@@ -156,8 +156,8 @@ pub fn run(
         printer.line("nothing differs here that this user can change and this test can show; name rules to try others");
         return Ok(Exit::Done);
     }
-    let lasts = args.time * 2 * args.rounds * rules.len() as u32;
-    if args.rules.is_empty() && !args.yes && !confirm(&question(&rules, lasts))? {
+    let duration = args.time * 2 * args.rounds * rules.len() as u32;
+    if args.rules.is_empty() && !args.yes && !confirm(&question(&rules, duration))? {
         Printer::note("nothing was changed");
         return Ok(Exit::Failed);
     }
@@ -238,9 +238,9 @@ fn rules(
     Ok(rules)
 }
 
-fn question(rules: &[(String, Vec<Change>)], lasts: Duration) -> String {
+fn question(rules: &[(String, Vec<Change>)], duration: Duration) -> String {
     let names: Vec<&str> = rules.iter().map(|(id, _)| id.as_str()).collect();
-    let seconds = lasts.as_secs();
+    let seconds = duration.as_secs();
     format!(
         "Change this host and change it back, for some {seconds} s of tests, one rule after the other: {}?",
         names.join(", ")
@@ -278,17 +278,17 @@ mod tests {
     fn a_row_shows_the_difference_or_calls_it_noise() {
         let measured = |rate: f64| Measured { rate_bit_s: rate, cpu_s_per_gb: None };
         let (before, after) = ([1.0e9, 1.1e9, 1.05e9, 1.02e9, 1.07e9], [1.3e9, 1.4e9, 1.35e9, 1.31e9, 1.33e9]);
-        let of = |before: &[f64], after: &[f64]| Trial {
+        let trial = |before: &[f64], after: &[f64]| Trial {
             before: before.iter().copied().map(measured).collect(),
             after: after.iter().copied().map(measured).collect(),
             rate: Difference::of(before, after),
             cpu: Some(Difference::of(&[0.5; 5], &[0.5; 5])),
         };
         assert_eq!(
-            row("T11", &of(&before, &after)),
+            row("T11", &trial(&before, &after)),
             "T11    better +26.7 %  1.05 Gbit/s → 1.33 Gbit/s (p 0.008); CPU s/GB here 0.500 → 0.500, noise"
         );
-        assert_eq!(verdict(&of(&after, &before).rate), "worse");
-        assert_eq!(verdict(&of(&before, &before).rate), "noise");
+        assert_eq!(verdict(&trial(&after, &before).rate), "worse");
+        assert_eq!(verdict(&trial(&before, &before).rate), "noise");
     }
 }
