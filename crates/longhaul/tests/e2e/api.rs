@@ -95,8 +95,8 @@ impl Pair {
         Order { limit_bit_s: LIMIT, ..self.push("/data/large", "data/large") }
     }
 
-    fn wait_for_a_third(&self) {
-        until("a third is there", LONG, || {
+    fn wait_until_a_third_is_written(&self) {
+        until("a third of the file is there", LONG, || {
             unfinished(&self.there.data("")).iter().any(|path| written(path) > LARGE as u64 / 3)
         });
     }
@@ -373,15 +373,15 @@ fn a_killed_node_resumes_its_transfers() {
         fs::write(pair.here.data("small"), b"small").unwrap();
         pair.push("/data/small", "data/small")
     });
-    pair.wait_for_a_third();
+    pair.wait_until_a_third_is_written();
     // The change outlasts the restart, and the rest takes minutes until the limit is lifted.
-    let to = |limit: u64| Change { limit_bit_s: Some(limit), ..Change::default() };
-    pair.api.change(order.id, &to(1_000_001)).unwrap();
+    let limit_change = |limit: u64| Change { limit_bit_s: Some(limit), ..Change::default() };
+    pair.api.change(order.id, &limit_change(1_000_001)).unwrap();
     pair.here.restart();
     let transfer = until_some("it answers again", LONG, || pair.api.transfer(order.id).ok());
     assert!(!transfer.state.is_last() && transfer.limit_bit_s == 1_000_001, "{transfer:?}");
     assert!(!pair.api.create(&order).unwrap().1, "the same order is still the same");
-    pair.api.change(order.id, &to(0)).unwrap();
+    pair.api.change(order.id, &limit_change(0)).unwrap();
     let transfer = ended(&pair.api, order.id);
     assert_eq!((transfer.state, transfer.bytes), (Stage::Done, LARGE as u64), "{transfer:?}");
     assert_eq!(fs::read(pair.there.data("large")).unwrap(), pattern(LARGE));

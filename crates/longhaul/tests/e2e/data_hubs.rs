@@ -104,8 +104,8 @@ fn two_hubs_fulfil_all_rules_whichever_is_killed() {
         let admin = first.with_key(&keys);
         admin.run(&["hub", "link", "add", "wan", "--capacity", "16Mbit/s", "--between", "*,*"]).expect(0);
         for dataset in 0..DATASETS {
-            let of = format!("user.root:d{dataset}");
-            admin.run(&["data", "rule", "add", &of, "--at", "ral|bnl", "--copies", "2"]).expect(0);
+            let name = format!("user.root:d{dataset}");
+            admin.run(&["data", "rule", "add", &name, "--at", "ral|bnl", "--copies", "2"]).expect(0);
         }
     }
     for round in 0..6u64 {

@@ -110,13 +110,13 @@ static CHECKED: Mutex<Option<&Document>> = Mutex::new(None);
 
 fn check(test: &str, document: &'static Document) {
     if !rustix::process::geteuid().is_root() {
-        return skipped(test, "machines of its own want root");
+        return skipped(test, "namespaces need root");
     }
     for program in ["ip", "nsenter", "curl", "nft", "setpriv"] {
         let found =
             std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).exists());
         if !found {
-            return skipped(test, &format!("{program} is not here"));
+            return skipped(test, &format!("{program} is not installed"));
         }
     }
     *CHECKED.lock().unwrap() = Some(document);

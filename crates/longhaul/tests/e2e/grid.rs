@@ -20,7 +20,7 @@ pub struct Grid(TempDir);
 pub fn is_here(test: &str, program: &str) -> bool {
     let is_here = Command::new(program).arg("-help").output().is_ok();
     if !is_here {
-        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {program} is not here");
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {program} is not installed");
     }
     is_here
 }

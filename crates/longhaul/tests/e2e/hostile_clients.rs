@@ -338,7 +338,8 @@ fn streams_of_other_sessions_are_refused() {
     let mut raw_client = RawClient::with_job(&node, Direction::Push);
     raw_client.send(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 4 << 20)]));
     raw_client.receive_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
-    // Right code; then the same number again, a wrong number, one without a seal, an unknown session.
+    // A stream with the right code; then one with the same number, one whose code is for another number, one without a seal, and one of an
+    // unknown session.
     let _first = raw_client.stream(1);
     let mut joins = vec![raw_client.join(1)];
     joins.push(wire::join::Join { stream: 2, ..raw_client.join(3) });

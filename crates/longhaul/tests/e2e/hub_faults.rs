@@ -1,7 +1,7 @@
 //! A hub and its nodes under random faults of a seed: killed, frozen and cut off; a full disk, a clock that steps, a database that restarts. In
 //! the end every file is at its target with the right bytes, or failed with its cause; none is lost, and none that was done is moved again.
 //!
-//! `LONGHAUL_SEED=n` draws one seed, `LONGHAUL_FAULTS=n` so many faults.
+//! `LONGHAUL_SEED=n` draws the faults of one seed again, `LONGHAUL_FAULTS=n` draws n / 2 faults for each test.
 
 #![allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
 
@@ -27,7 +27,7 @@ use crate::wrappers::{Mount, mounted, with_mounts};
 const FAULTS: u64 = 12;
 /// The longest that submitted files may take once the faults are over: there are pauses between attempts.
 const ALL_ENDED_WITHIN: Duration = Duration::from_secs(150);
-/// The library that gives a program another time.
+/// The library that makes the clock of a program step.
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
 /// The faults.
@@ -268,24 +268,24 @@ fn check_done(target: &Path, bytes: &[u8], done: &mut Option<(u64, i64, i64)>) {
     }
 }
 
-fn run(mut world: FaultFixture, faults: u64) {
+fn run(mut fixture: FaultFixture, faults: u64) {
     for at in 0..faults {
-        world.submit();
-        sleep(Duration::from_millis(world.rng.below(700)));
-        let all = world.faults();
-        let fault = all[world.rng.below(all.len() as u64) as usize];
-        println!("fault {at}: {fault:?}, {} files so far", world.files.len());
-        world.inject(fault);
+        fixture.submit();
+        sleep(Duration::from_millis(fixture.rng.below(700)));
+        let all = fixture.faults();
+        let fault = all[fixture.rng.below(all.len() as u64) as usize];
+        println!("fault {at}: {fault:?}, {} files so far", fixture.files.len());
+        fixture.inject(fault);
         if at % 8 == 7 {
-            world.check_files();
+            fixture.check_files();
         }
     }
     let begun = Instant::now();
-    while !world.check_files() {
-        assert!(begun.elapsed() < ALL_ENDED_WITHIN, "not all files have ended: {:#?}", world.pending_files());
+    while !fixture.check_files() {
+        assert!(begun.elapsed() < ALL_ENDED_WITHIN, "not all files have ended: {:#?}", fixture.pending_files());
         sleep(Duration::from_millis(500));
     }
-    println!("hub: {faults} faults, {} files", world.files.len());
+    println!("hub: {faults} faults, {} files", fixture.files.len());
 }
 
 fn seed_and_faults() -> (u64, u64) {
@@ -319,10 +319,10 @@ fn no_file_is_lost_under_faults_with_a_hub_on_a_file() {
             Vec::new()
         };
         let hub = Hub::start_in(if mount.is_some() { &disk } else { dir.path() }, &[], &environment);
-        let mut world = FaultFixture::new(vec![hub], seed);
-        world.disk = mount.as_ref().map(|_| disk.clone());
-        world.clock = is_faked.then_some(clock);
-        run(world, faults);
+        let mut fixture = FaultFixture::new(vec![hub], seed);
+        fixture.disk = mount.as_ref().map(|_| disk.clone());
+        fixture.clock = is_faked.then_some(clock);
+        run(fixture, faults);
     });
 }
 
@@ -335,7 +335,7 @@ fn no_file_is_lost_under_faults_with_two_hubs_on_postgresql() {
     let url = server.database("hub");
     let args: [&'static str; 2] = ["--db", Box::leak(url.into_boxed_str())];
     let hubs = vec![Hub::start(&args), Hub::start(&args)];
-    let mut world = FaultFixture::new(hubs, seed.wrapping_add(1000));
-    world.database = Some(server);
-    run(world, faults);
+    let mut fixture = FaultFixture::new(hubs, seed.wrapping_add(1000));
+    fixture.database = Some(server);
+    run(fixture, faults);
 }

@@ -1,7 +1,7 @@
 //! Killed programs: client, node or both, at random moments of a job, by a seed. The same command continues, and in
 //! the end the copy is equal and nothing else is left.
 //!
-//! `LONGHAUL_SEED=n` runs one seed again, `LONGHAUL_FAULTS=n` kills a tenth as often.
+//! `LONGHAUL_SEED=n` runs one seed again, `LONGHAUL_FAULTS=n` kills n / 10 times.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -172,7 +172,7 @@ fn pid_from(running: &Running) -> u32 {
 /// A shell command that prints its process id and keeps running.
 const PRINT_PID_AND_SLEEP: &str = "echo $$; exec sleep 600";
 
-/// A path in a shell's command line.
+/// A path as text, for a shell's command line.
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }

@@ -29,7 +29,7 @@ fn is_judged(receipt: &Value) -> bool {
 }
 
 #[track_caller]
-fn expect(receipt: &Value, part: &str, evidence: &str, remedy: &str) {
+fn assert_limited_by(receipt: &Value, part: &str, evidence: &str, remedy: &str) {
     let by = &receipt["limited_by"];
     let states = |field: &str, word: &str| by[field].as_str().unwrap().contains(word);
     let fits = by["part"] == part && states("evidence", evidence) && states("remedy", remedy);
@@ -56,7 +56,7 @@ fn a_receipt_names_a_slow_pipe_at_the_source() {
         std::thread::sleep(PAUSE);
     }
     drop(pipe);
-    expect(&receipt(&client, child), "source", "readers busy", "what writes into the pipe");
+    assert_limited_by(&receipt(&client, child), "source", "readers busy", "what writes into the pipe");
 }
 
 #[test]
@@ -69,14 +69,14 @@ fn a_receipt_names_a_slow_pipe_at_the_target() {
         // A read gives what a pipe holds, 64 KiB.
         std::thread::sleep(PAUSE / 4);
     }
-    expect(&receipt(&client, child), "target", "writers busy", "what reads from the pipe");
+    assert_limited_by(&receipt(&client, child), "target", "writers busy", "what reads from the pipe");
 }
 
 #[test]
 fn a_receipt_names_a_limit_of_either_end() {
     let (node, client) = (Node::open(), Client::new());
     let ours = client.cp(0, words!["zero:10MB", node.at("null:"), "--limit", "2MB/s"]);
-    expect(&ours, "cap", "limit of 16.0 Mbit/s, set here", "--limit");
+    assert_limited_by(&ours, "cap", "limit of 16.0 Mbit/s, set here", "--limit");
     for (source, target) in [("zero:16MB".to_owned(), node.at("null:")), (node.at("zero:16MB"), "null:".to_owned())] {
         let running = client.begin(words!["cp", source, target, "--limit", "2MB/s", "--json"]);
         // The operator's view of the node has the job as soon as it runs.
@@ -88,6 +88,11 @@ fn a_receipt_names_a_limit_of_either_end() {
             (set.code == 0).then_some(())
         };
         until_some("the node has set the limit", LONG, set);
-        expect(&running.finish().expect(0).json(), "cap", "limit of 20.0 Mbit/s, set at the other end", "ask whoever");
+        assert_limited_by(
+            &running.finish().expect(0).json(),
+            "cap",
+            "limit of 20.0 Mbit/s, set at the other end",
+            "ask whoever",
+        );
     }
 }

@@ -195,8 +195,8 @@ fn a_copy_continues_without_a_killed_source() {
     }
 }
 
-/// In table T46 the second half took seven times as long as the first; MV-16 requires less than 1.5, which cannot be
-/// measured beside other tests. Ten lines, of which one crawls and one breaks in the middle: without any tail the ratio
+/// In the job of reference table T46 the second half took seven times as long as the first. Less than 1.5 times is wanted, which
+/// cannot be measured beside other tests. Ten lines, of which one crawls and one breaks in the middle: without any tail the ratio
 /// would be 1.25.
 #[test]
 fn a_slow_and_a_dead_source_hardly_delay_a_copy() {

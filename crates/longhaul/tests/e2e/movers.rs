@@ -1,7 +1,7 @@
 //! One endpoint, several node processes: the streams of a job go to all of them, and a mover that ends, hangs or cannot help is
 //! left out without the job failing.
 //!
-//! `LONGHAUL_SEED=n` draws the faults of one seed again, `LONGHAUL_FAULTS=n` those of a hundredth as many seeds.
+//! `LONGHAUL_SEED=n` draws the faults of one seed again, `LONGHAUL_FAULTS=n` those of n / 100 seeds.
 
 use std::ffi::OsString;
 use std::fs;
@@ -81,18 +81,18 @@ impl Site {
         });
     }
 
-    /// Waits until all movers are in the middle of a job: they have a file open whose name ends with `open`, and more bytes arrive in the
-    /// directory `arrives`.
-    fn wait_for_the_open_file(&self, jobs: usize, open: &str, arrives: &Path) {
+    /// Waits until all movers are in the middle of a job: they have a file open whose name ends with `end`, and more bytes arrive in the
+    /// directory `target`.
+    fn wait_for_the_open_file(&self, jobs: usize, end: &str, target: &Path) {
         self.wait_for_streams(jobs);
-        let all_have = || self.movers.iter().all(|mover| has_open(mover, open));
+        let all_have = || self.movers.iter().all(|mover| has_open(mover, end));
         until("all movers have the file open", LONG, all_have);
-        arrives_more(arrives, 6 * MIB);
+        wait_for_more(target, 6 * MIB);
     }
 }
 
 /// Waits until the unfinished files of a directory have grown by `bytes`.
-fn arrives_more(dir: &Path, bytes: u64) {
+fn wait_for_more(dir: &Path, bytes: u64) {
     let there = || unfinished(dir).iter().map(|path| written(path)).sum::<u64>();
     let before = there();
     until("more arrives", LONG, || there() >= before + bytes);
@@ -181,7 +181,7 @@ fn trees_arrive_whole() {
     assert!(left.all(|line| late.iter().any(|why| line.contains(why))), "{log}");
 }
 
-/// Whether a node has a file open whose name ends so.
+/// Whether a node has a file open whose name ends with `end`.
 fn has_open(node: &Node, end: &str) -> bool {
     let open = fs::read_dir(format!("/proc/{}/fd", node.pid())).unwrap().flatten();
     open.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|file| file.to_string_lossy().ends_with(end))
@@ -198,7 +198,7 @@ fn blocks_lost_with_a_movers_host_are_sent_again() {
         let running = client.begin(words!["cp", "--json", "f", to, "--limit", "80Mbit/s", "--checksum", checksums]);
         site.wait_for_the_open_file(1, ".part", site.shared.path());
         // The part that is overwritten below had arrived.
-        arrives_more(site.shared.path(), 10 * MIB);
+        wait_for_more(site.shared.path(), 10 * MIB);
         site.movers[0].kill();
         let part = unfinished(site.shared.path()).remove(0);
         let file = fs::OpenOptions::new().write(true).open(part).unwrap();
@@ -324,7 +324,7 @@ fn unusable_movers_are_left_out_by_name() {
     wait_for_report(&other, "no export");
     wait_for_report(&killed, "cannot connect");
     until("the one that can help writes", LONG, || has_open(&several, ".part"));
-    arrives_more(shared.path(), 6 * MIB);
+    wait_for_more(shared.path(), 6 * MIB);
     lift_limit(&client);
     let receipt = running.finish().expect(0).json();
     assert!(fs::read(shared.path().join("in")).unwrap() == bytes && unfinished(shared.path()).is_empty());

@@ -50,7 +50,7 @@ fn members_of_a_virtual_network_reach_each_other_and_nobody_else() {
     if !rustix::process::geteuid().is_root() {
         return skipped(
             "overlay::members_of_a_virtual_network_reach_each_other_and_nobody_else",
-            "namespaces want root",
+            "namespaces need root",
         );
     }
     let port = |number: u32| MemberPort { interface: format!("port{number}"), prefix: format!("10.{number}.0.0/24") };

@@ -32,7 +32,7 @@ fn package_options(out: &Path, version: &str) -> PackageOptions {
 fn has_dpkg(test: &str) -> bool {
     let is_there = Command::new("dpkg-deb").arg("--version").output().is_ok_and(|output| output.status.success());
     if !is_there {
-        skipped(test, "dpkg-deb is not here: no Debian packages");
+        skipped(test, "dpkg-deb is not installed: no Debian package can be made");
     }
     is_there
 }
@@ -343,7 +343,7 @@ fn systemd_finds_no_fault_with_the_unit() {
     let analyze = |words: &[&str]| Command::new("systemd-analyze").args(words).env("SYSTEMD_COLORS", "0").output();
     match analyze(&["--version"]) {
         Ok(output) if output.status.success() => {}
-        _ => return skipped(test, "systemd-analyze is not here"),
+        _ => return skipped(test, "systemd-analyze is not installed"),
     }
     let unit = PACKAGE.root("usr/lib/systemd/system/longhaul.service");
     // The program is where the package will have put it: it is not looked for here.
@@ -372,7 +372,7 @@ fn the_scripts_leave_a_system_as_they_found_it() {
         return;
     }
     if !rustix::process::geteuid().is_root() {
-        return skipped(test, "mounts and users want root");
+        return skipped(test, "mounts and users need root");
     }
     let overlay = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if !overlay.contains("overlay") {

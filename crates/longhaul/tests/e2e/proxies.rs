@@ -33,21 +33,21 @@ fn a_hub_identifies_people_by_certificates_and_proxies() {
     grid.proxy("proxy", "ann", ANN, 1);
     grid.proxy("over", "ann", ANN, 0);
     let hub = hub(&grid);
-    let by = |certificate: &str| client_with(&grid, &hub, certificate);
+    let client_by = |certificate: &str| client_with(&grid, &hub, certificate);
 
-    let who = by("ann.all").get("/whoami").json();
+    let who = client_by("ann.all").get("/whoami").json();
     assert_eq!((&who["user_dn"], &who["dn"], &who["method"]), (&json!(ANN), &json!([ANN]), &json!("certificate")));
-    let proxied = by("proxy.all").get("/whoami").json();
+    let proxied = client_by("proxy.all").get("/whoami").json();
     assert_eq!((&proxied["user_dn"], &proxied["delegation_id"]), (&json!(ANN), &who["delegation_id"]));
     assert_eq!((&proxied["voms_cred"], &proxied["limited_proxy"]), (&json!([]), &json!(false)));
-    let shown = by("proxy.all").get("/whoami/certificate").1;
+    let shown = client_by("proxy.all").get("/whoami/certificate").1;
     assert_eq!(shown, fs::read_to_string(grid.path("proxy.chain")).unwrap());
 
     // An invalid proxy is refused with a sentence, and not treated as anonymous.
     std::thread::sleep(Duration::from_secs(1));
     let status_and_message =
         |answer: Answer| (answer.0, answer.json()["message"].as_str().unwrap_or_default().to_owned());
-    let (status, text) = status_and_message(by("over.all").get("/whoami"));
+    let (status, text) = status_and_message(client_by("over.all").get("/whoami"));
     assert!(
         status == 401 && text.starts_with(&format!("the proxy certificate {ANN}/CN=1 expired at")),
         "{status} {text}"
@@ -56,7 +56,7 @@ fn a_hub_identifies_people_by_certificates_and_proxies() {
     let stranger = GridClient { url: hub.url.clone(), certificate: Some(other.path("ann.all")), grid: &other };
     let (status, text) = status_and_message(stranger.get("/whoami"));
     assert!(status == 401 && text.starts_with("no authority that is trusted here vouches"), "{status} {text}");
-    assert_eq!(by("").get("/whoami").0, 403, "and a client without a proxy is anonymous");
+    assert_eq!(client_by("").get("/whoami").0, 403, "and a client without a proxy is anonymous");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub fn free_port() -> u16 {
 pub fn is_here(test: &str) -> bool {
     let is_here = Path::new(SERVER).exists();
     if !is_here {
-        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: RabbitMQ ({SERVER}) is not here");
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: RabbitMQ ({SERVER}) is not installed");
     }
     is_here
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// A port that forwards to a node. Its threads end with the connections, the one that listens with the process.
+/// A port that forwards to a node. The thread of a connection ends with it, and the thread that listens with the process.
 pub struct Relay {
     port: u16,
     counted: Arc<AtomicU64>,

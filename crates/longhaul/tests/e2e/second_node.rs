@@ -44,7 +44,7 @@ ls -s --block-size=1 data/192.0.2.10 data/192.0.2.20 | wc -l
 fn a_second_node_has_a_stack_of_its_own() {
     let test = "second_node::a_second_node_has_a_stack_of_its_own";
     if !rustix::process::geteuid().is_root() {
-        return skipped(test, "namespaces want root");
+        return skipped(test, "namespaces need root");
     }
     let dir = tempfile::tempdir().unwrap();
     let netns = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/longhaul-netns").canonicalize().unwrap();
@@ -63,5 +63,5 @@ fn a_second_node_has_a_stack_of_its_own() {
     assert_eq!(lines.len(), 5, "{printed}");
     assert_ne!(lines[0], lines[1], "each has a MAC of its own");
     assert_eq!((lines[2].trim(), lines[3]), ("2", "there is one already"));
-    assert!(lines[4].contains("other.conf is not there"), "{printed}");
+    assert!(lines[4].contains("other.conf does not exist"), "{printed}");
 }

@@ -47,7 +47,7 @@ fn forms(secret: &[u8]) -> Vec<String> {
 fn assert_without(texts: &BTreeMap<String, String>, secrets: &[(&str, Vec<u8>)]) {
     for (what, secret) in secrets {
         for (name, form) in texts.keys().flat_map(|name| forms(secret).into_iter().map(move |form| (name, form))) {
-            assert!(!texts[name].contains(&form), "{what} stands in {name} as {form}:\n{}", texts[name]);
+            assert!(!texts[name].contains(&form), "{what} is in {name} as {form}:\n{}", texts[name]);
         }
     }
 }

@@ -186,22 +186,22 @@ fn delete_needs_a_dangerous_target_named_in_full() {
     let client = Client::new();
     fill(&client.path("s"), &["f"]);
     fill(&client.path("t/below"), &["extra"]);
-    let at = |dir: &str, target: &str| {
+    let delete_in = |dir: &str, target: &str| {
         let mut command = client.command(words!["cp", "-r", "--delete", client.path("s"), target]);
         command.current_dir(client.path(dir));
         let outcome = client.start(command).finish();
         (outcome.code, outcome.err)
     };
     for (dir, target) in [("t", "."), ("t/below", ".."), ("t/below", "../../t"), ("t", "/")] {
-        let (code, err) = at(dir, target);
+        let (code, err) = delete_in(dir, target);
         assert_eq!(code, 2, "{target} in {dir}: {err}");
         assert!(target == "/" || err.contains("name it in full"), "{err}");
     }
     assert!(client.path("t/below/extra").exists());
     // With a target directory only the entry of the source's name is compared.
-    assert_eq!(at("t", "./").0, 0);
+    assert_eq!(delete_in("t", "./").0, 0);
     assert!(client.path("t/below/extra").exists() && client.path("t/s/f").exists());
-    assert_eq!(at("t", client.path("t").to_str().unwrap()).0, 0);
+    assert_eq!(delete_in("t", client.path("t").to_str().unwrap()).0, 0);
     assert!(!client.path("t/below").exists());
 }
 

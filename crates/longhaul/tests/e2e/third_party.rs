@@ -278,18 +278,18 @@ fn a_failure_at_either_end_is_reported() {
     let read = target.grant(&["--export", "data"]);
     let create = target.grant(&["--export", "data", "--create"]);
     let none = source.grant(&["--export", "data", "--path", "elsewhere"]);
-    let with = |at_source: Option<&str>, at_target: &str| {
+    let client_with = |at_source: Option<&str>, at_target: &str| {
         let own = source.grant(&["--export", "data"]);
         Client::with_key(&format!("{},{at_target}", at_source.unwrap_or(&own)))
     };
     let words = |to: &str| words!["cp", "-r", source.at("data/s"), target.at(to)];
     // No right to write, none to read, none to replace.
-    with(None, &read).run(words("data/new")).expect(4);
-    with(Some(&none), &create).run(words("data/new")).expect(4);
+    client_with(None, &read).run(words("data/new")).expect(4);
+    client_with(Some(&none), &create).run(words("data/new")).expect(4);
     assert!(!target.data("new").exists());
-    with(None, &create).run(words("data/made")).expect(0);
+    client_with(None, &create).run(words("data/made")).expect(0);
     fs::write(source.data("s/f"), b"another").unwrap();
-    with(None, &create).run(words("data/made")).expect(3);
+    client_with(None, &create).run(words("data/made")).expect(3);
     assert_eq!(fs::read(target.data("made/f")).unwrap(), b"f");
     // A directory in place of a file; no source; no node at the target.
     let receipt = fixture.client.cp(3, words!["-r", source.at("data/s"), target.at("data/t")]);

@@ -40,8 +40,8 @@ fn unfinished_files_cannot_be_read_by_any_protocol() {
         let digests = client.run(words!["digest", place]).expect(0).text();
         assert!(!digests.contains(".longhaul-") && digests.lines().count() == 2, "digest {place}: {digests}");
         let at = format!("{place}/{PART}");
-        for question in [words!["ls", at], words!["stat", at], words!["digest", at]] {
-            let outcome = client.run(question);
+        for command in [words!["ls", at], words!["stat", at], words!["digest", at]] {
+            let outcome = client.run(command);
             assert_eq!(outcome.code, 1, "{at}: {outcome:?}");
         }
         for change in [

@@ -51,8 +51,8 @@ fn unknown_protocols_are_rejected_and_leave_nothing() {
         }
         // Bytes that begin like TLS, and joins of streams without a session.
         scope.spawn(|| {
-            let says = [&b"\x16\x03\x01\x40\x00"[..], &[0x41; 0x4000]].concat();
-            assert!(answer(node, &says).is_ok_and(|out| out.len() < 64));
+            let greeting = [&b"\x16\x03\x01\x40\x00"[..], &[0x41; 0x4000]].concat();
+            assert!(answer(node, &greeting).is_ok_and(|out| out.len() < 64));
         });
         for stream in [0, 1, 1024, 1025, u32::MAX] {
             scope.spawn(move || {
@@ -144,8 +144,8 @@ fn silent_connections_are_closed() {
         // Meanwhile the others are served.
         scope.spawn(|| Client::new().run(words!["ls", node.at("data")]).expect(0));
         scope.spawn(client_that_never_reads);
-        for port_says in [&b""[..], b"\x16"] {
-            scope.spawn(move || behind_a_port(port_says, false, 8));
+        for port_greeting in [&b""[..], b"\x16"] {
+            scope.spawn(move || behind_a_port(port_greeting, false, 8));
         }
     });
     until("descriptors are given back", LONG, || node.descriptors() <= descriptors);
@@ -169,7 +169,7 @@ fn client_that_never_reads() {
 }
 
 /// Runs a client against a port that sends these bytes, and then waits or hangs up.
-fn behind_a_port(says: &[u8], hangs_up: bool, code: i32) {
+fn behind_a_port(greeting: &[u8], hangs_up: bool, code: i32) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let client = Client::new();
@@ -178,7 +178,7 @@ fn behind_a_port(says: &[u8], hangs_up: bool, code: i32) {
     let (mut socket, _) = listener.accept().unwrap();
     let mut hello = [0; 64];
     let _ = socket.read(&mut hello);
-    socket.write_all(says).unwrap();
+    socket.write_all(greeting).unwrap();
     if hangs_up {
         drop(socket);
         running.finish().refused(code, &[&address.to_string()]);
@@ -190,7 +190,7 @@ fn behind_a_port(says: &[u8], hangs_up: bool, code: i32) {
 
 #[test]
 fn a_wrong_port_is_named() {
-    for says in [
+    for greeting in [
         &b""[..],
         b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
         b"SSH-2.0-OpenSSH_9.6\r\n",
@@ -198,9 +198,9 @@ fn a_wrong_port_is_named() {
         &[0; 100],
         &[0xff; 10_000],
     ] {
-        behind_a_port(says, true, 8);
-        if !says.is_empty() {
-            behind_a_port(says, false, 8);
+        behind_a_port(greeting, true, 8);
+        if !greeting.is_empty() {
+            behind_a_port(greeting, false, 8);
         }
     }
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

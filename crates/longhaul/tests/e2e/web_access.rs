@@ -298,14 +298,15 @@ case "$question" in
 esac
 "#,
     );
-    let with = |when: &str, timeout: &str| {
+    let node_with = |when: &str, timeout: &str| {
         let command = program.display();
         let text = format!(
             "{POLICY}[callout]\ncommand = [\"/bin/sh\", \"{command}\"]\ntimeout = \"{timeout}\"\nwhen = \"{when}\"\n"
         );
         node(&text)
     };
-    let (undecided, always, hasty) = (with("undecided", "30s"), with("always", "30s"), with("undecided", "1s"));
+    let (undecided, always, hasty) =
+        (node_with("undecided", "30s"), node_with("always", "30s"), node_with("undecided", "1s"));
     let (token, group) = (scoped("storage.read:/"), signed(json!({"scope": "", "wlcg.groups": ["/vo/prod"]})));
     let (token, group) = (HttpsClient::bearer(&token), HttpsClient::bearer(&group));
     assert_eq!(token.get(&undecided, "/data/dir/f").status, 200, "no rule, but the program");

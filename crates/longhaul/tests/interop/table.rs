@@ -79,9 +79,9 @@ fn document_is_current(document: &str, cases: &[Case], outcomes: &[CaseOutcome])
     if more.is_empty() && less.is_empty() {
         return true;
     }
-    println!("{document} is not what was seen; LONGHAUL_WRITE_DOCS=1 make test-interop writes it anew");
-    more.iter().for_each(|row| println!("  seen, and not there: {row}"));
-    less.iter().for_each(|row| println!("  there, and not seen: {row}"));
+    println!("{document} differs from the results; LONGHAUL_WRITE_DOCS=1 make test-interop writes it again");
+    more.iter().for_each(|row| println!("  only in the results: {row}"));
+    less.iter().for_each(|row| println!("  only in the document: {row}"));
     false
 }
 

@@ -14,7 +14,7 @@ pub enum NodeKind {
     Open,
     /// Only clients with a credential: keys, tokens, certificates, macaroons.
     Closed,
-    /// As open, but with the caution towards local addresses that a node has by itself.
+    /// As `Open`, but it connects to no local address, which is the default of a node.
     Cautious,
 }
 

@@ -100,7 +100,7 @@ fn clients_cannot_make_a_node_connect_to_local_addresses() {
 #[test]
 fn curl_drives_a_node() {
     if Command::new("curl").arg("--version").output().is_err() {
-        return skipped("curl_drives_a_node", "there is no curl here");
+        return skipped("curl_drives_a_node", "curl is not installed");
     }
     let (here, there) = (https::setup("").start(), Node::closed());
     let ca = here.data("").with_file_name("ca.pem");

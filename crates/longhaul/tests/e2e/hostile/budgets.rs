@@ -34,7 +34,7 @@ fn writer(node: &Node) -> String {
     node.grant(&["--export", "data", "--write"])
 }
 
-/// Memory and state of a node before something.
+/// The memory and the bytes of state that a node uses at one moment.
 struct NodeUsage {
     memory: u64,
     state: u64,
@@ -211,8 +211,8 @@ fn many_orders_of_one_holder_displace_none_of_another_holder() {
     multiply(&node, flooded, 10_100);
     node.restart();
     let shown = transfer(&mut Requests::new(&node, Some(&key)), id);
-    assert_eq!(shown["state"], "done", "10,100 orders of another holder pushed it out: {shown}");
-    // The same order again is the same transfer, and does not run again; nor does what was pushed out.
+    assert_eq!(shown["state"], "done", "10,100 orders of another holder displaced it: {shown}");
+    // The same order again is the same transfer, and does not run again; nor does an order that the node has already forgotten.
     assert_eq!(ask(&node, &key, &body), 200);
     let again = ask(&node, &flood, &order(flooded, "\"/data/f\"", ""));
     assert_ne!(again, 201, "an ended id was taken for a new one");

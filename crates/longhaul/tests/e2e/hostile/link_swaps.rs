@@ -35,9 +35,8 @@ fn macaroon(node: &Node, key: &str, target: &str, activities: &str) -> String {
 /// The native key that is delegated for a file, and its job.
 fn delegated_key(node: &Node, bearer: &str, target: &str, write: bool) -> Option<(String, [u8; 16])> {
     let job = Uuid::now_v7();
-    let question = format!("{{\"v\":1,\"write\":{write},\"job\":\"{job}\"}}");
-    let answer =
-        Requests::new(node, Some(bearer)).ask("POST", target, &[("Content-Type", SESSION)], question.as_bytes());
+    let body = format!("{{\"v\":1,\"write\":{write},\"job\":\"{job}\"}}");
+    let answer = Requests::new(node, Some(bearer)).ask("POST", target, &[("Content-Type", SESSION)], body.as_bytes());
     let issued: Value = serde_json::from_slice(&answer.body).ok().filter(|_| answer.status == 200)?;
     Some((issued["key"].as_str()?.to_owned(), *job.as_bytes()))
 }

@@ -100,7 +100,7 @@ impl CredentialFixture {
     fn natively(&self, below: &str, answers: &mut Vec<u8>) {
         let at = || place("data", &format!("{}{below}", self.path));
         let listed = |lines: Vec<wire::frame::Listed>| format!("{lines:?}").into_bytes();
-        let questions = [
+        let native_requests = [
             Request::Stat(at()),
             Request::List(at()),
             Request::Digest(at(), vec![Algorithm::Sha256]),
@@ -109,8 +109,8 @@ impl CredentialFixture {
             Request::Remove(at(), true),
         ];
         let Ok(mut session) = self.session() else { return };
-        for question in questions {
-            answers.extend(session.ask(question).map(listed).unwrap_or_default());
+        for request in native_requests {
+            answers.extend(session.ask(request).map(listed).unwrap_or_default());
         }
         answers.extend(session.get(at()).unwrap_or_default());
         if let Ok(mut session) = self.session() {
@@ -198,14 +198,14 @@ fn the_path_of_a_credential_is_never_a_link() {
         let mut session = fixture.session().unwrap();
         let at = |below: &str| place("data", &format!("a/f{below}"));
         for below in ["", "/canary"] {
-            for question in [
+            for request in [
                 Request::Stat(at(below)),
                 Request::List(at(below)),
                 Request::Digest(at(below), vec![Algorithm::Adler32]),
                 Request::Mkdir(at(&format!("{below}/made"))),
             ] {
-                let what = format!("{target:?}: {question:?}");
-                let refusal = session.ask(question).expect_err(&what);
+                let what = format!("{target:?}: {request:?}");
+                let refusal = session.ask(request).expect_err(&what);
                 assert_eq!(refusal.fault, model::fault::Fault::Auth, "{what}: {refusal:?}");
             }
             let mut requests = Requests::new(&fixture.node, fixture.bearer.as_deref());

@@ -45,7 +45,7 @@ fn an_open_session_of_a_revoked_key_begins_nothing() {
             expire(&node)
         }
         let job = *model::id::JobId::random().0.as_bytes();
-        for question in [
+        for request in [
             Request::List(place("data", "")),
             Request::Stat(place("data", "f")),
             Request::Mkdir(place("data", "made")),
@@ -53,8 +53,8 @@ fn an_open_session_of_a_revoked_key_begins_nothing() {
             Request::Remove(place("data", "f"), false),
             Request::KeyFor { job, place: place("data", "t"), delete: false },
         ] {
-            let what = format!("{question:?}, revoked {is_revoked}");
-            assert_eq!(open[0].ask_text(question).expect_err(&what).fault, Fault::Auth, "{what}");
+            let what = format!("{request:?}, revoked {is_revoked}");
+            assert_eq!(open[0].ask_text(request).expect_err(&what).fault, Fault::Auth, "{what}");
         }
         assert_eq!(open[1].put(place("data", "new"), b"new").unwrap_err().fault, Fault::Auth);
         assert_eq!(open[2].get(place("data", "f")).unwrap_err().fault, Fault::Auth);

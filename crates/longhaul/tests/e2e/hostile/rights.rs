@@ -160,7 +160,7 @@ fn fits(letter: char, outcome: &VerbOutcome) -> bool {
 
 /// Compares, and builds the tree again where it was changed.
 fn judge(
-    world: &RightsNodes,
+    nodes: &RightsNodes,
     what: &str,
     letter: char,
     outcome: &VerbOutcome,
@@ -170,39 +170,39 @@ fn judge(
     if !fits(letter, outcome) {
         wrong.push(format!("{what}: expected {letter:?}, was {outcome:?}"));
     }
-    if world.all() != before {
+    if nodes.all() != before {
         if *outcome != VerbOutcome::Done {
             wrong.push(format!("{what}: {outcome:?}, and yet something changed"));
         }
-        ["data", "other", "fixed"].iter().for_each(|export| build_tree(&world.root(export)));
-        assert!(world.all() == before, "{what}: the tree cannot be built again");
+        ["data", "other", "fixed"].iter().for_each(|export| build_tree(&nodes.root(export)));
+        assert!(nodes.all() == before, "{what}: the tree cannot be built again");
     }
 }
 
 #[test]
 fn the_rights_are_the_same_by_both_protocols() {
-    let world = RightsNodes::new();
-    let before = world.all();
+    let nodes = RightsNodes::new();
+    let before = nodes.all();
     let mut wrong = Vec::new();
     for (credential, at, letters) in TABLE {
-        let (mut session, mut requests) = (None, Requests::new(world.node(*credential), world.keys.of(*credential)));
+        let (mut session, mut requests) = (None, Requests::new(nodes.node(*credential), nodes.keys.of(*credential)));
         for (verb, letter) in VERBS.into_iter().zip(letters.chars()) {
             let what = format!("{credential:?} {verb:?} {at:?}");
             if native_differs(*credential).is_none() {
-                let outcome = by_native(world.node(*credential), world.keys.of(*credential), verb, *at, &mut session);
-                judge(&world, &format!("{what} natively"), letter, &outcome, &before, &mut wrong);
+                let outcome = by_native(nodes.node(*credential), nodes.keys.of(*credential), verb, *at, &mut session);
+                judge(&nodes, &format!("{what} natively"), letter, &outcome, &before, &mut wrong);
             }
             let outcome = by_http(&mut requests, verb, *at);
-            judge(&world, &format!("{what} by HTTP"), letter, &outcome, &before, &mut wrong);
+            judge(&nodes, &format!("{what} by HTTP"), letter, &outcome, &before, &mut wrong);
             if matches!(credential, Credential::Expired | Credential::Revoked) {
                 // Clients of an address with several bad credentials wait, until there is a good one.
-                ask(&world.closed, "GET", "/data/f", &[("Authorization", &read_all_bearer(&world))], b"").expect(200);
+                ask(&nodes.closed, "GET", "/data/f", &[("Authorization", &read_all_bearer(&nodes))], b"").expect(200);
             }
         }
     }
     assert!(wrong.is_empty(), "{} rows are not as written:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn read_all_bearer(world: &RightsNodes) -> String {
-    format!("Bearer {}", world.keys.read_all)
+fn read_all_bearer(nodes: &RightsNodes) -> String {
+    format!("Bearer {}", nodes.keys.read_all)
 }

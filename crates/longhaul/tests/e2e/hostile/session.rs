@@ -14,8 +14,8 @@ use wire::frame::{Direction, End, Entry, KeyProof, Listed, Offered, Open, Outcom
 use crate::node::Node;
 use crate::raw_client::{RawClient, entry, inline, order, part};
 
-/// Numbers of requests, so that no answer is taken for that of another request.
-static QUESTIONS: AtomicU64 = AtomicU64::new(1);
+/// The number of the next request: no two have the same, so that no answer is taken for that of another request.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// A path of an export.
 pub fn place(export: &str, path: &str) -> NodePlace {
@@ -61,7 +61,7 @@ impl Session {
 
     /// Sends a request; returns the lines of the answer and its texts. A line that reports a failure is a refusal.
     fn exchange(&mut self, request: Request) -> Result<(Vec<Listed>, String), Refusal> {
-        let number = QUESTIONS.fetch_add(1, Ordering::Relaxed) as u32;
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) as u32;
         self.raw_client.send(&Frame::Ask(number, request));
         let (mut all, mut all_text) = (Vec::new(), String::new());
         loop {

@@ -16,7 +16,7 @@ use crate::raw_client::{RawClient, forged};
 const SECRET: &[u8] = b"outside of every export";
 
 /// A node with an export `x`, at a depth at which `..` could lead beside it.
-fn world() -> (Node, tempfile::TempDir) {
+fn node_in_deep_dir() -> (Node, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let inside = dir.path().join("in");
     fs::create_dir_all(inside.join("d/e")).unwrap();
@@ -68,7 +68,7 @@ fn spellings() -> Vec<String> {
 
 #[test]
 fn no_generated_spelling_leads_out_over_http() {
-    let (node, dir) = world();
+    let (node, dir) = node_in_deep_dir();
     let before = outside(&dir);
     let spellings = spellings();
     assert!(spellings.len() >= 200, "{}", spellings.len());
@@ -131,7 +131,7 @@ fn try_path(node: &Node, at: usize, path: &str) {
 
 #[test]
 fn no_generated_path_leads_out_natively() {
-    let (node, dir) = world();
+    let (node, dir) = node_in_deep_dir();
     let (absolute, before) = (dir.path().join("out/secret").display().to_string(), outside(&dir));
     let mut paths: Vec<String> = Vec::new();
     for up in ["..", "../.", "./..", "..//", "../", "/..", "..\0", "%2e%2e", "..\\"] {

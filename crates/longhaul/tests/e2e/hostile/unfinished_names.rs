@@ -28,7 +28,7 @@ fn unfinished_files_have_no_native_names() {
     let digests = session.ask(Request::Digest(place("data", ""), vec![Algorithm::Crc32c])).unwrap();
     assert!(!format!("{digests:?}").contains("longhaul-x"), "a digest of the tree has it: {digests:?}");
     let at = |below: &str| place("data", &format!("{NAME}{below}"));
-    for question in [
+    for request in [
         Request::Stat(at("")),
         Request::List(at("")),
         Request::Digest(at(""), vec![Algorithm::Crc32c]),
@@ -38,8 +38,8 @@ fn unfinished_files_have_no_native_names() {
         Request::Mkdir(place("data", ".longhaul-z.part")),
         Request::Mkdir(place("data", ".longhaul-z.part/below")),
     ] {
-        let what = format!("{question:?}");
-        let fault = session.ask(question).expect_err(&what).fault;
+        let what = format!("{request:?}");
+        let fault = session.ask(request).expect_err(&what).fault;
         use model::fault::Fault;
         assert!(matches!(fault, Fault::Auth | Fault::Missing), "{what}: {fault:?}");
     }

@@ -79,7 +79,7 @@ pub fn by_native(
 pub fn by_http(requests: &mut Requests<'_>, verb: Verb, at: PathRelation) -> VerbOutcome {
     let (export, dir, across) = at.place();
     let here = |name: &str| format!("/{export}/{}", below(dir, name));
-    let to = |target: &str| [("Destination".to_owned(), target.to_owned())];
+    let destination = |target: &str| [("Destination".to_owned(), target.to_owned())];
     let (method, target, fields, body): (_, _, Vec<(String, String)>, &[u8]) = match verb {
         Verb::Get => ("GET", here("f"), Vec::new(), b""),
         Verb::List => ("PROPFIND", here(""), vec![("Depth".into(), "1".into())], b""),
@@ -90,8 +90,10 @@ pub fn by_http(requests: &mut Requests<'_>, verb: Verb, at: PathRelation) -> Ver
         Verb::MakeDir => ("MKCOL", here("made"), Vec::new(), b""),
         Verb::Remove => ("DELETE", here("f"), Vec::new(), b""),
         Verb::RemoveAll => ("DELETE", here("sub"), vec![("Depth".into(), "infinity".into())], b""),
-        Verb::RenameWithin => ("MOVE", here("f"), to(&here("g")).to_vec(), b""),
-        Verb::RenameAcross => ("MOVE", here("f"), to(&format!("/{export}/{}", below(across, "came"))).to_vec(), b""),
+        Verb::RenameWithin => ("MOVE", here("f"), destination(&here("g")).to_vec(), b""),
+        Verb::RenameAcross => {
+            ("MOVE", here("f"), destination(&format!("/{export}/{}", below(across, "came"))).to_vec(), b"")
+        }
     };
     let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let answer = requests.ask(method, &target, &fields, body);

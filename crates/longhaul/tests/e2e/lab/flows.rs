@@ -290,11 +290,11 @@ fn one_replica_flows_to_each_centre_and_the_cables_carry_the_rates_of_the_table(
         let rate = |direction: usize| {
             let carried = |sample: &(Instant, Vec<(u64, u64)>)| bytes_of(&sample.1[number], direction);
             let (first, last) = (bytes_of(&start[number], direction), bytes_of(&totals[number], direction));
-            let at = |part: f64| {
+            let sample_at = |part: f64| {
                 let bytes = first + ((last - first) as f64 * part) as u64;
                 samples.iter().find(|sample| carried(sample) >= bytes).unwrap()
             };
-            let (begin, end) = (at(0.25), at(0.84));
+            let (begin, end) = (sample_at(0.25), sample_at(0.84));
             (carried(end) - carried(begin)) as f64 * 8e-3 / end.0.duration_since(begin.0).as_secs_f64()
         };
         let rates = [rate(0), rate(1)];

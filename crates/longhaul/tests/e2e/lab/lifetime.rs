@@ -107,15 +107,15 @@ fn a_relative_state_directory_belongs_to_the_working_directory() {
         std::fs::create_dir(labs.client.path(dir)).unwrap();
         labs.client.path(dir)
     });
-    let at = |dir: &std::path::Path, words| {
+    let begin_in = |dir: &std::path::Path, words| {
         let mut command = labs.client.command(lab_words(words));
         command.current_dir(dir).env("LONGHAUL_STATE", "state").env_remove("LONGHAUL_LAB");
         labs.client.start(command)
     };
     let line = format!("echo $$; cd /; {LONGHAUL} lab exec right -- uname -n; sleep 600 & wait");
-    let running = at(&one, words!["run", &file, "--in", "left", "--", "sh", "-c", line]);
+    let running = begin_in(&one, words!["run", &file, "--in", "left", "--", "sh", "-c", line]);
     until("it found its lab from another directory", LONG, || running.out().lines().nth(1) == Some("right"));
-    at(&other, words!["run", &file, "--", "true"]).finish().expect(0);
+    begin_in(&other, words!["run", &file, "--", "true"]).finish().expect(0);
     assert!(is_running(pid_from(&running)));
     send(pid_from(&running), Signal::TERM);
     running.finish().expect(143);

@@ -23,7 +23,7 @@ fn a_dry_run_reads_and_makes_nothing() {
     for shipped in SHIPPED {
         for action in ["up", "run", "check"] {
             let text = run(&client, words![action, shipped.name, "--dry-run"]).expect(0).text();
-            assert!(text.starts_with(&format!("{} makes sense: ", shipped.name)), "{text}");
+            assert!(text.starts_with(&format!("{} is valid: ", shipped.name)), "{text}");
         }
         // What is printed is a scenario itself.
         let text = run(&client, words!["scenarios", shipped.name]).expect(0).text();

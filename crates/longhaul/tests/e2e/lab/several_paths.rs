@@ -1,4 +1,5 @@
-//! One job over several paths: more than either carries, in proportion, and on over the others when one is cut.
+//! One job over several paths: it is faster than over either alone, uses each in proportion to its rate, and continues over the
+//! others when one is cut.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

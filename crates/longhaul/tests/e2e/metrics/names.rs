@@ -152,7 +152,7 @@ fn check(query: &str, exported: &BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>>)
             }
             Token::Word(word) if WORDS.contains(&word.as_str()) => {}
             Token::Word(number) if number.parse::<f64>().is_ok() => {}
-            // What is left are labels after `by`, or in a question for a label's values.
+            // What is left are labels after `by`, or in a query for a label's values.
             Token::Word(label) => {
                 let known =
                     exported.iter().any(|(name, labels)| query.contains(name) && labels.contains_key(label.as_str()));

@@ -133,9 +133,12 @@ fn two_hosts_are_compared() {
     let (a, b) = (file(&one), file(&other));
     let compared = one.client.run(words!["tune", "compare", &a, &b, "--json"]).expect(0).json();
     let drift = compared["drift"].as_array().unwrap();
-    let of = |id: &str| drift.iter().find(|d| d["rule"] == id).unwrap_or_else(|| panic!("no {id} in {compared}"));
-    assert_eq!((&of("T07")["change"], &of("T07")["b"]["observed"]), (&"b".into(), &"0".into()));
-    assert_eq!((&of("N01")["a"]["observed"], &of("N01")["b"]["observed"]), (&"9000".into(), &"1500".into()));
+    let drift_of = |id: &str| drift.iter().find(|d| d["rule"] == id).unwrap_or_else(|| panic!("no {id} in {compared}"));
+    assert_eq!((&drift_of("T07")["change"], &drift_of("T07")["b"]["observed"]), (&"b".into(), &"0".into()));
+    assert_eq!(
+        (&drift_of("N01")["a"]["observed"], &drift_of("N01")["b"]["observed"]),
+        (&"9000".into(), &"1500".into())
+    );
     let text = one.client.run(words!["tune", "compare", &a, &b]).expect(0).text();
     assert!(text.contains("T07") && text.contains("b is to change"), "{text}");
     let same = one.client.run(words!["tune", "compare", &a, &a]).expect(0).text();

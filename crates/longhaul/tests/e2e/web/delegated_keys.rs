@@ -23,13 +23,13 @@ fn closed_node() -> Node {
     node
 }
 
-fn request_key(node: &Node, key: &str, question: &[u8]) -> Answer {
+fn request_key(node: &Node, key: &str, request: &[u8]) -> Answer {
     let bearer = format!("Bearer {key}");
-    ask(node, "POST", "/data/f", &[KIND, ("Authorization", &bearer)], question)
+    ask(node, "POST", "/data/f", &[KIND, ("Authorization", &bearer)], request)
 }
 
-fn delegated_key(node: &Node, key: &str, question: &[u8]) -> String {
-    let issued: Value = serde_json::from_slice(&request_key(node, key, question).expect(200).body).unwrap();
+fn delegated_key(node: &Node, key: &str, request: &[u8]) -> String {
+    let issued: Value = serde_json::from_slice(&request_key(node, key, request).expect(200).body).unwrap();
     issued["key"].as_str().unwrap().to_owned()
 }
 
@@ -46,13 +46,13 @@ fn admits(node: &Node, key: &str) -> bool {
 fn a_delegated_key_is_for_the_native_protocol_and_delegates_nothing() {
     let node = closed_node();
     let own = node.grant(&["--export", "data", "--write"]);
-    for question in [READ, WRITE] {
-        let key = delegated_key(&node, &own, question);
+    for request in [READ, WRITE] {
+        let key = delegated_key(&node, &own, request);
         let bearer = format!("Bearer {key}");
         let credential = [("Authorization", bearer.as_str())];
         assert_eq!(ask(&node, "GET", "/data/f", &credential, &[]).status, 403);
         assert_eq!(ask(&node, "PROPFIND", "/data/f", &credential, &[]).status, 403);
-        assert_eq!(request_key(&node, &key, question).status, 403, "one key led to the next");
+        assert_eq!(request_key(&node, &key, request).status, 403, "one key led to the next");
         assert!(admits(&node, &key));
     }
     // It is not for file commands either.

@@ -158,28 +158,32 @@ fn properties_are_kept_with_the_file() {
     assert!(answer.text().contains("200 OK") && !answer.text().contains("403"), "{}", answer.text());
     let answer = get(&node, "/data/f");
     assert_eq!(answer.field("last-modified"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
-    let of = |target: &str| ask(&node, "PROPFIND", target, &[("Depth", "0")], &[]).expect(207).text();
+    let properties_of = |target: &str| ask(&node, "PROPFIND", target, &[("Depth", "0")], &[]).expect(207).text();
     let kept = "<x:run xmlns:x=\"urn:z\" xml:lang=\"en\">7 &lt; 8</x:run>";
-    assert!(of("/data/f").contains(kept) && of("/data/f").contains("<A:executable>T"), "{}", of("/data/f"));
+    assert!(
+        properties_of("/data/f").contains(kept) && properties_of("/data/f").contains("<A:executable>T"),
+        "{}",
+        properties_of("/data/f")
+    );
     // Over a PUT, a MOVE and a COPY, for a directory as well.
     put(&node, "/data/f", b"two").expect(204);
     ask(&node, "MOVE", "/data/f", &[("Destination", "/data/g")], &[]).expect(201);
     ask(&node, "COPY", "/data/g", &[("Destination", "/data/h")], &[]).expect(201);
-    assert!(of("/data/g").contains(kept) && of("/data/h").contains(kept));
+    assert!(properties_of("/data/g").contains(kept) && properties_of("/data/h").contains(kept));
     fs::create_dir(node.data("d")).unwrap();
     change(
         "/data/d",
         "<propertyupdate xmlns='DAV:'><set><prop><run xmlns='urn:z'>d</run></prop></set></propertyupdate>",
     );
-    assert!(of("/data/d").contains("<x:run xmlns:x=\"urn:z\">d</x:run>"));
+    assert!(properties_of("/data/d").contains("<x:run xmlns:x=\"urn:z\">d</x:run>"));
     // All or nothing.
     let both = "<propertyupdate xmlns='DAV:'><set><prop><run xmlns='urn:z'>9</run><getetag>x</getetag></prop></set></propertyupdate>";
     let answer = change("/data/g", both).expect(207).text();
     assert!(answer.contains("403 Forbidden") && answer.contains("424 Failed Dependency"), "{answer}");
-    assert!(of("/data/g").contains(kept));
+    assert!(properties_of("/data/g").contains(kept));
     let removal = "<propertyupdate xmlns='DAV:'><remove><prop><run xmlns='urn:z'/></prop></remove></propertyupdate>";
     change("/data/g", removal).expect(207);
-    assert!(!of("/data/g").contains("urn:z"));
+    assert!(!properties_of("/data/g").contains("urn:z"));
     // More than is read, and more than any file system keeps with a file.
     let many: String = (0..14).map(|at| format!("<p{at} xmlns='urn:z'>{}</p{at}>", "x".repeat(5000))).collect();
     let answer =

@@ -33,7 +33,8 @@ fn log_count(node: &Node, event: &str) -> usize {
         .count()
 }
 
-/// The port of a path to a node, for connections whose first byte passes: with TLS that of a handshake, of data streams `L`.
+/// A port that forwards those connections to a node whose first byte passes the filter: with TLS it is that of a handshake, and
+/// a data stream begins with `L`.
 fn filtered_port(to: u16, passes: impl Fn(u8) -> bool + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (port, passes) = (listener.local_addr().unwrap().port(), Arc::new(passes));
@@ -147,11 +148,11 @@ fn an_existing_file_is_kept_on_request() {
     assert_eq!(fs::read(there.data("f")).unwrap(), b"there");
     assert_eq!(pull(&here, &url(there.port, "data/none"), &[]).status, 404);
     // A key is delegated for a file, not for a tree.
-    let question = br#"{"v":1,"write":false,"job":"00000000-0000-4000-8000-000000000000"}"#;
+    let request = br#"{"v":1,"write":false,"job":"00000000-0000-4000-8000-000000000000"}"#;
     let kind = [("Content-Type", "application/vnd.longhaul.session+json")];
-    assert_eq!(ask(&there, "POST", "/data/", &kind, question).status, 409);
-    assert_eq!(ask(&there, "POST", "/data", &kind, question).status, 409);
-    assert_eq!(ask(&there, "POST", "/data/f", &kind, question).status, 200);
+    assert_eq!(ask(&there, "POST", "/data/", &kind, request).status, 409);
+    assert_eq!(ask(&there, "POST", "/data", &kind, request).status, 409);
+    assert_eq!(ask(&there, "POST", "/data/f", &kind, request).status, 200);
     for nonsense in [&b"{}"[..], b"", b"[1,2", br#"{"v":9,"write":false,"job":"00000000-0000-4000-8000-000000000000"}"#]
     {
         assert_eq!(ask(&there, "POST", "/data/f", &kind, nonsense).status, 400);

@@ -98,7 +98,7 @@ fn a_pull_obeys_the_conditions_of_its_request() {
     let node = open();
     let source = Peer::new(|request, socket| honest(request, socket, b"123456789", ""));
     let url = source.url("/f");
-    let with = |fields: &[(&str, &str)]| pull(&node, &url, fields);
+    let pull_with = |fields: &[(&str, &str)]| pull(&node, &url, fields);
     put(&node, "/data/f", b"old").expect(201);
     let tag = get(&node, "/data/f").field("etag").unwrap().to_owned();
     for fields in [
@@ -107,7 +107,7 @@ fn a_pull_obeys_the_conditions_of_its_request() {
         [("If-Unmodified-Since", "Sun, 06 Nov 1994 08:49:37 GMT")],
         [("If", "([\"other\"])")],
     ] {
-        assert_eq!(with(&fields).status, 412, "{fields:?}");
+        assert_eq!(pull_with(&fields).status, 412, "{fields:?}");
     }
     assert!(source.requests().is_empty(), "no request was sent");
     for digest in [
@@ -115,7 +115,7 @@ fn a_pull_obeys_the_conditions_of_its_request() {
         ("Repr-Digest", "adler=:AAAAAQ==:"),
         ("Digest", "md5=AAAAAAAAAAAAAAAAAAAAAA=="),
     ] {
-        let failed = with(&[digest]);
+        let failed = pull_with(&[digest]);
         assert!(
             failed.status == 412 || failed.last_line().contains("checksum mismatch"),
             "{digest:?}: {}",
@@ -123,8 +123,8 @@ fn a_pull_obeys_the_conditions_of_its_request() {
         );
         assert_eq!(fs::read(node.data("f")).unwrap(), b"old");
     }
-    assert_eq!(with(&[("Digest", "adler32=x")]).status, 400);
-    let outcome = with(&[("If-Match", &tag), ("Digest", "md5=JfnnlDI7RTiF9RgfG2JNCw==")]).expect(202);
+    assert_eq!(pull_with(&[("Digest", "adler32=x")]).status, 400);
+    let outcome = pull_with(&[("If-Match", &tag), ("Digest", "md5=JfnnlDI7RTiF9RgfG2JNCw==")]).expect(202);
     assert!(outcome.last_line().starts_with("success"), "{}", outcome.text());
     assert_eq!(fs::read(node.data("f")).unwrap(), b"123456789");
     assert_swept(&node);
@@ -230,10 +230,10 @@ fn a_push_obeys_the_conditions_of_its_request() {
         _ => answer(socket, 405, "", b""),
     });
     let url = end.url("/g");
-    let with = |field: (&str, &str)| ask(&node, "COPY", "/data/f", &[("Destination", url.as_str()), field], &[]);
+    let push_with = |field: (&str, &str)| ask(&node, "COPY", "/data/f", &[("Destination", url.as_str()), field], &[]);
     for field in [("If-Match", "\"other\""), ("Digest", "adler32=00000001"), ("Repr-Digest", "adler=:AAAAAQ==:")] {
-        assert_eq!(with(field).status, 412, "{field:?}");
+        assert_eq!(push_with(field).status, 412, "{field:?}");
     }
     assert!(end.requests_of("PUT").is_empty());
-    assert!(with(("Digest", "adler32=091e01de")).expect(202).last_line().starts_with("success"));
+    assert!(push_with(("Digest", "adler32=091e01de")).expect(202).last_line().starts_with("success"));
 }

@@ -30,7 +30,7 @@ impl PeerRequest {
 /// Answers a request; returns whether the connection continues.
 type Script = dyn Fn(&PeerRequest, &mut TcpStream) -> bool + Send + Sync;
 
-/// A server on a port of its own. Its threads end with the connections, the one that listens with the process.
+/// A server on a port of its own. The thread of a connection ends with it, and the thread that listens with the process.
 pub struct Peer {
     pub port: u16,
     requests: Arc<Mutex<Vec<PeerRequest>>>,

@@ -74,22 +74,22 @@ fn invalid_pull_orders_are_refused() {
     put(&node, "/data/there", b"old").expect(201);
     let source = Peer::new(|request, socket| honest(request, socket, b"new", ""));
     let url = source.url("/f");
-    let to = |target: &str, fields: &[(&str, &str)]| {
+    let pull_status = |target: &str, fields: &[(&str, &str)]| {
         ask(&node, "COPY", target, &[&[("Source", url.as_str())], fields].concat(), &[]).status
     };
-    assert_eq!(to("/data/f", &[("Destination", "http://127.0.0.1:9/f")]), 400);
-    assert_eq!(to("/data/f", &[("Destination", "/data/g")]), 400);
-    assert_eq!(to("/data/f", &[("Source", url.as_str())]), 400);
+    assert_eq!(pull_status("/data/f", &[("Destination", "http://127.0.0.1:9/f")]), 400);
+    assert_eq!(pull_status("/data/f", &[("Destination", "/data/g")]), 400);
+    assert_eq!(pull_status("/data/f", &[("Source", url.as_str())]), 400);
     for word in ["gridsite", "oidc", "nonsense"] {
-        assert_eq!(to("/data/f", &[("Credential", word)]), 400, "{word}");
+        assert_eq!(pull_status("/data/f", &[("Credential", word)]), 400, "{word}");
     }
     for streams in ["101", "-1", "x", "1.5", ""] {
-        assert_eq!(to("/data/f", &[("X-Number-Of-Streams", streams)]), 400, "{streams}");
+        assert_eq!(pull_status("/data/f", &[("X-Number-Of-Streams", streams)]), 400, "{streams}");
     }
-    assert_eq!(to("/data/f", &[("Overwrite", "maybe")]), 400);
-    assert_eq!(to("/data/f", &[("RequireChecksumVerification", "maybe")]), 400);
-    assert_eq!(to("/data/there", &[("Overwrite", "F")]), 412);
-    assert_eq!(to("/data/", &[]), 409);
+    assert_eq!(pull_status("/data/f", &[("Overwrite", "maybe")]), 400);
+    assert_eq!(pull_status("/data/f", &[("RequireChecksumVerification", "maybe")]), 400);
+    assert_eq!(pull_status("/data/there", &[("Overwrite", "F")]), 412);
+    assert_eq!(pull_status("/data/", &[]), 409);
     for scheme in ["ftp", "file", "root", "gopher", "lh", "javascript"] {
         assert_eq!(pull(&node, &format!("{scheme}://127.0.0.1/f"), &[]).status, 400, "{scheme}");
     }
@@ -100,7 +100,10 @@ fn invalid_pull_orders_are_refused() {
     assert_eq!(source.requests().len(), 0, "no request was sent to the source");
     assert_eq!(fs::read(node.data("there")).unwrap(), b"old");
     // With 0 streams the node chooses the number.
-    assert_eq!(to("/data/f", &[("X-Number-Of-Streams", "0"), ("Credential", "none"), ("Overwrite", "F")]), 202);
+    assert_eq!(
+        pull_status("/data/f", &[("X-Number-Of-Streams", "0"), ("Credential", "none"), ("Overwrite", "F")]),
+        202
+    );
     assert_eq!(fs::read(node.data("f")).unwrap(), b"new");
 }
 

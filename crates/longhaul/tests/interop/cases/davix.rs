@@ -92,8 +92,11 @@ fn ls(context: &CaseContext) {
     names.sort_unstable();
     assert_eq!(names, ["a b", "d", "f"], "{seen:?}");
     let seen = context.run(&davix(context, "davix-ls", &["-l", &dir.http("")])).expect_success();
-    let of = |name: &str| seen.lines().into_iter().find(|line| line.ends_with(name)).unwrap().to_owned();
-    assert!(of(" f").contains(" 40 ") && of("a b").contains(" 3 ") && of(" d").starts_with('d'), "{seen:?}");
+    let line_of = |name: &str| seen.lines().into_iter().find(|line| line.ends_with(name)).unwrap().to_owned();
+    assert!(
+        line_of(" f").contains(" 40 ") && line_of("a b").contains(" 3 ") && line_of(" d").starts_with('d'),
+        "{seen:?}"
+    );
 }
 
 fn mkdir(context: &CaseContext) {

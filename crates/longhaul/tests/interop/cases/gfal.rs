@@ -49,8 +49,8 @@ fn ls(context: &CaseContext) {
     names.sort_unstable();
     assert_eq!(names, ["d", "f"]);
     let seen = context.run(&["gfal-ls", "-l", &dir.http("")]).expect_success();
-    let of = |name: &str| seen.lines().into_iter().find(|line| line.ends_with(name)).unwrap().to_owned();
-    assert!(of(" f").contains(" 40 ") && of(" d").starts_with('d'), "{seen:?}");
+    let line_of = |name: &str| seen.lines().into_iter().find(|line| line.ends_with(name)).unwrap().to_owned();
+    assert!(line_of(" f").contains(" 40 ") && line_of(" d").starts_with('d'), "{seen:?}");
 }
 
 fn ls_tls(context: &CaseContext) {

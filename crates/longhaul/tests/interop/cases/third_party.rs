@@ -54,15 +54,16 @@ fn copy(context: &CaseContext, words: &[&str], url: &str) -> Reply {
 fn assert_node_stream(reply: &Reply, bytes: usize) {
     assert_eq!(reply.status, 202, "{reply:?}");
     let text = reply.text();
-    let of = |name: &str| text.lines().filter_map(|l| l.trim_start().strip_prefix(name)).next_back().map(str::to_owned);
+    let last_value =
+        |name: &str| text.lines().filter_map(|l| l.trim_start().strip_prefix(name)).next_back().map(str::to_owned);
     for word in ["Perf Marker", "End", "Timestamp: ", "Stripe Index: 0"] {
         assert!(text.lines().any(|line| line.trim_start().starts_with(word)), "{word}: {text}");
     }
-    let count = of("Total Stripe Count: ").unwrap_or_default();
+    let count = last_value("Total Stripe Count: ").unwrap_or_default();
     assert!(count.parse::<u32>().is_ok_and(|count| count >= 1), "{text}");
-    let moved = of("Stripe Bytes Transferred: ").unwrap_or_default();
+    let moved = last_value("Stripe Bytes Transferred: ").unwrap_or_default();
     assert!(moved.parse::<usize>().is_ok_and(|moved| moved <= bytes), "{text}");
-    assert!(of("RemoteConnections: ").is_some_and(|them| them.starts_with("tcp:")), "{text}");
+    assert!(last_value("RemoteConnections: ").is_some_and(|them| them.starts_with("tcp:")), "{text}");
 }
 
 fn source(url: &str) -> String {
