@@ -277,7 +277,7 @@ pub fn small_files(pair: &Pair, files: usize) -> Result<Vec<FileOrder>> {
 
 /// The median, the least and the largest of some values, as text.
 pub fn spread_text(all: &[f64], digits: usize) -> String {
-    let of = |pick: fn(f64, f64) -> f64, start| all.iter().copied().fold(start, pick);
+    let extreme = |pick: fn(f64, f64) -> f64, start| all.iter().copied().fold(start, pick);
     let middle = median(all.iter().copied()).unwrap_or_default();
-    format!("{middle:.digits$} ({:.digits$} to {:.digits$})", of(f64::min, f64::INFINITY), of(f64::max, 0.0))
+    format!("{middle:.digits$} ({:.digits$} to {:.digits$})", extreme(f64::min, f64::INFINITY), extreme(f64::max, 0.0))
 }

@@ -1,4 +1,4 @@
-//! Longhaul beside every network peer that this machine has, in one interleaved run, so that drift of the machine affects
+//! Longhaul compared with every network peer that this machine has, in one interleaved run, so that drift of the machine affects
 //! all alike. `make bench` runs it and writes docs/results/speed.md and speed.svg.
 //!
 //! A [`scenario::Scenario`] is a value: data, medium, targets. A [`contestant::Contestant`] makes the commands that serve

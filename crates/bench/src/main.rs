@@ -16,16 +16,16 @@ use bench::{machine, namespace, scenario};
 use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Longhaul beside its network peers, measured in one interleaved run.
+/// Longhaul compared with its network peers, measured in one interleaved run.
 #[derive(Debug, Parser)]
 struct Args {
-    /// How often everybody does everything
+    /// Rounds: how often each contestant runs each scenario
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Which part of the data is moved: 0.1 for a quick try
+    /// Fraction of the data that is moved: 0.1 for a quick try
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Only scenarios whose name has this in it; may be given again
+    /// Only scenarios whose name contains this; may be given again
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Scratch on a disk; default: beside the build
@@ -48,10 +48,10 @@ struct Args {
     /// Where speed.md and speed.svg go; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Runs in the namespace that it finds; set by ourselves
+    /// Run in the present namespace; set when the program starts itself again
     #[arg(long, hide = true)]
     inside: bool,
-    /// Creates, writes and renames files: the reference of small files; asked for by ourselves
+    /// Create, write and rename files: the reference of small files; set when the program starts itself again
     #[arg(long, hide = true, num_args = 3, value_names = ["DIR", "FILES", "BYTES"])]
     bare_loop: Option<Vec<String>>,
 }

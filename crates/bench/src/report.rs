@@ -123,7 +123,7 @@ fn line(out: &mut String, scenario: &Scenario, row: &Row, all: Figures, wall: Sp
         (false, _) => format!("{:.1}", 1.0 / wall.median),
     };
     let unit = if scenario.jobs == 1 { all.bytes as f64 / 1e9 } else { 1.0 };
-    let of = |value: fn(&Sample) -> f64| median(row.samples.iter().map(value)).unwrap_or_default() / unit;
+    let median_per_unit = |value: fn(&Sample) -> f64| median(row.samples.iter().map(value)).unwrap_or_default() / unit;
     let mean = |value: fn(&Sample) -> f64| row.samples.iter().map(value).sum::<f64>() / row.samples.len() as f64;
     let most = |value: fn(&Sample) -> f64| row.samples.iter().map(value).fold(0.0, f64::max);
     write!(
@@ -136,7 +136,13 @@ fn line(out: &mut String, scenario: &Scenario, row: &Row, all: Figures, wall: Sp
         wall.most,
         all.cpu_s / unit
     )?;
-    write!(out, "| {:.3} + {:.3} | {:.2} ", of(|s| s.client_s), of(|s| s.server_s), mean(|s| s.others_cores))?;
+    write!(
+        out,
+        "| {:.3} + {:.3} | {:.2} ",
+        median_per_unit(|s| s.client_s),
+        median_per_unit(|s| s.server_s),
+        mean(|s| s.others_cores)
+    )?;
     writeln!(out, "| {:.0}, {:.0} |", most(|s| s.client_mib), most(|s| s.server_mib))?;
     Ok(())
 }

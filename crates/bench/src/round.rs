@@ -57,14 +57,14 @@ pub struct Row {
 impl Row {
     /// Its medians, if it ran.
     pub fn figures(&self, scenario: &Scenario) -> Option<Figures> {
-        let of = |value: fn(&Sample) -> f64| median(self.samples.iter().map(value));
+        let median_of = |value: fn(&Sample) -> f64| median(self.samples.iter().map(value));
         Some(Figures {
             name: self.name,
             is_peer: self.role == Role::Peer,
-            wall_s: of(|s| s.wall_s)?,
+            wall_s: median_of(|s| s.wall_s)?,
             bytes: scenario.data.bytes(),
             files: scenario.data.files(),
-            cpu_s: of(|s| s.client_s + s.server_s)?,
+            cpu_s: median_of(|s| s.client_s + s.server_s)?,
             // The bound holds for every run: the largest value counts.
             peak_mib: self.samples.iter().map(|s| s.client_mib.max(s.server_mib)).fold(0.0, f64::max),
         })

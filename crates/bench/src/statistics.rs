@@ -32,10 +32,10 @@ mod tests {
 
     #[test]
     fn a_median_of_an_even_count_is_the_mean_of_the_middle_two() {
-        let of = |values: &[f64]| spread(values.iter().copied());
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(&[3.0]), Some(Spread { median: 3.0, least: 3.0, most: 3.0 }));
-        assert_eq!(of(&[9.0, 1.0, 2.0]), Some(Spread { median: 2.0, least: 1.0, most: 9.0 }));
-        assert_eq!(of(&[4.0, 1.0, 2.0, 9.0]), Some(Spread { median: 3.0, least: 1.0, most: 9.0 }));
+        let spread_of = |values: &[f64]| spread(values.iter().copied());
+        assert_eq!(spread_of(&[]), None);
+        assert_eq!(spread_of(&[3.0]), Some(Spread { median: 3.0, least: 3.0, most: 3.0 }));
+        assert_eq!(spread_of(&[9.0, 1.0, 2.0]), Some(Spread { median: 2.0, least: 1.0, most: 9.0 }));
+        assert_eq!(spread_of(&[4.0, 1.0, 2.0, 9.0]), Some(Spread { median: 3.0, least: 1.0, most: 9.0 }));
     }
 }

@@ -1,4 +1,4 @@
-//! Longhaul beside its peers over emulated wide-area paths, file by file and memory to memory. `make bench-wan` runs it
+//! Longhaul compared with its peers over emulated wide-area paths, file by file and memory to memory. `make bench-wan` runs it
 //! and writes docs/results/wan.md and wan.svg.
 //!
 //! A [`cell::Cell`] is a path and a set of files; [`plan`] chooses the cells that fit the time. A [`tool::Tool`] knows the

@@ -23,13 +23,13 @@ const LOOKUPS: u32 = 1_000;
 /// The longest that the hub may take to evaluate a rule.
 const RULE_MAX: Duration = Duration::from_secs(300);
 
-/// What a catalogue takes, over loopback.
+/// The cost of a catalogue of many files, over loopback.
 #[derive(Debug, Parser)]
 struct Args {
     /// Files in the catalogue
     #[arg(long, default_value_t = 10_000_000)]
     files: usize,
-    /// Rules of 100,000 files that are looked through
+    /// Rules of 100,000 files that the hub evaluates
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rules: u32,
     #[command(flatten)]

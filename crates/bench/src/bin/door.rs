@@ -20,13 +20,13 @@ use bench::machine;
 use bench::program::{self, Binary, Results, is_wanted};
 use clap::Parser;
 
-/// The HTTP door beside xrootd's, over loopback.
+/// The HTTP service of a node compared with that of xrootd, over loopback.
 #[derive(Debug, Parser)]
 struct Args {
     /// Rounds that count
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Only cells whose name has one of these in it: curl-get-clear, …, pull-tls, small-put-clear, idle, asks
+    /// Only cells whose name contains one of these: curl-get-clear, …, pull-tls, small-put-clear, idle, asks
     #[arg(long, value_delimiter = ',', value_name = "WORD")]
     only: Vec<String>,
     /// MiB of the large file
@@ -38,7 +38,7 @@ struct Args {
     /// Number of idle connections
     #[arg(long, default_value_t = 10_000)]
     connections: usize,
-    /// Seconds of questions in a round
+    /// Seconds of requests in a round
     #[arg(long, default_value_t = 3)]
     seconds: u64,
     /// Where files go, on a disk; default: a fresh directory below the current one

@@ -14,7 +14,7 @@ use bench::machine;
 use bench::program::{self, Binary, Results};
 use clap::Parser;
 
-/// How good the time left is that `longhaul cp` tells: real jobs over emulated paths. Needs root.
+/// The accuracy of the time left that `longhaul cp` shows: real jobs over emulated paths. Needs root.
 #[derive(Debug, Parser)]
 struct Args {
     /// Only these runs, counted from 1; may be given again

@@ -24,13 +24,13 @@ const CLAIM_MAX: Duration = Duration::from_secs(120);
 /// Files of the data set.
 const SET_FILES: u64 = 10;
 
-/// What takes a hub minutes, over loopback.
+/// Measurements of a hub that take minutes, over loopback.
 #[derive(Debug, Parser)]
 struct Args {
     /// Files that wait while lists are asked for, and while the hub is killed
     #[arg(long, default_value_t = 10_000_000)]
     queued: usize,
-    /// How often it is killed and started again
+    /// How often the hub is killed and started again
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     restarts: u32,
     /// Files of 1 kB that go from node to node
@@ -39,7 +39,7 @@ struct Args {
     /// Bytes of the data set, in GB
     #[arg(long, default_value_t = 10)]
     gigabytes: u64,
-    /// How often the data set is moved by either
+    /// How often the hub and `longhaul cp` each move the data set
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     #[command(flatten)]

@@ -20,7 +20,7 @@ const AGGREGATES: usize = 10_000;
 /// Resources of an allocation.
 const RESOURCES: usize = 2_000;
 
-/// A hub beside what is asked of it, over loopback.
+/// A hub compared with its targets, over loopback.
 #[derive(Debug, Parser)]
 struct Args {
     /// Seconds that each kind of job is submitted for
@@ -79,7 +79,7 @@ fn move_small_files(hub: &Hub, dir: &Path, files: usize) -> Result<f64> {
     Ok(files as f64 / pair.time_moves(hub, &orders, files)?.as_secs_f64())
 }
 
-/// Submits jobs until so many files wait as `--queued` says; returns their number.
+/// Submits jobs until `--queued` files wait; returns their number.
 fn fill_queue(hub: &Hub, args: &Args) -> Result<u64> {
     loop {
         let queued: u64 = hub.api()?.queues()?.queues.iter().map(|queue| queue.queued).sum();

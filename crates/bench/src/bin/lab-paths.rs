@@ -34,13 +34,13 @@ struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LabCheck {
-    /// What it carries without a bottleneck
+    /// The rate that the lab carries without a bottleneck
     Ceiling,
     /// How near a bottleneck is to its rate
     Bottleneck,
-    /// Whether it counts what the kernels count
+    /// Whether the lab counts what the kernels count
     Exact,
-    /// What the delay line takes
+    /// The memory that the delay line takes
     Memory,
     /// Rate against RTT and loss
     Grid,

@@ -12,7 +12,7 @@ use bench::mirrors::run::{Bench, ClientKind, cases};
 use bench::program::{self, Binary, Results};
 use clap::Parser;
 
-/// Copies from several sources that slow down and die: tails and shares, beside aria2 where it is installed.
+/// Copies from several sources that slow down and die: tails and shares, compared with aria2 if that is installed.
 #[derive(Debug, Parser)]
 struct Args {
     /// Runs of each case; their median counts

@@ -1,4 +1,5 @@
-//! `make bench-plan-lab`: completion times of the simulator beside those of real transfers in the lab. Writes docs/results/plan-lab.md.
+//! `make bench-plan-lab`: completion times of the simulator compared with those of real transfers in the lab. Writes
+//! docs/results/plan-lab.md.
 #![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ const ERROR_MAX: f64 = 0.10;
 /// Cells that have to be right, of 24.
 const RIGHT_MIN: usize = 22;
 
-/// The simulator beside real transfers over emulated paths. Needs root.
+/// The simulator compared with real transfers over emulated paths. Needs root.
 #[derive(Debug, Parser)]
 struct Args {
     /// Only cells whose name contains this; may be given again

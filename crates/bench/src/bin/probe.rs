@@ -13,7 +13,7 @@ use bench::probe::run::Bench;
 use bench::program::{self, Binary, Results};
 use clap::Parser;
 
-/// The probe beside iperf3, over loopback; its counts over emulated paths (needs root).
+/// The probe compared with iperf3, over loopback; its counts over emulated paths (needs root).
 #[derive(Debug, Parser)]
 struct Args {
     /// Rounds that count

@@ -17,7 +17,7 @@ use bench::wan::tool::{Kind, Programs};
 use bench::wan::{cell, picture, plan, rounds, verdict};
 use clap::Parser;
 
-/// Longhaul beside its peers over emulated wide-area paths. Needs root.
+/// Longhaul compared with its peers over emulated wide-area paths. Needs root.
 #[derive(Debug, Parser)]
 struct Args {
     /// The whole matrix, however long it takes
@@ -195,7 +195,7 @@ fn versions(bench: &WanBench, kinds: &[Kind]) -> Vec<String> {
     let longhaul = bench.programs.longhaul.display().to_string();
     let mut versions = vec![machine::first_line(&longhaul, &["--version"])];
     let package = |name| machine::first_line("dpkg-query", &["-W", "-f", "${Package} ${Version}", name]);
-    let of = [
+    let packages = [
         (Kind::Xrdcp, "xrootd-client"),
         (Kind::Xrdcp, "xrootd-server"),
         (Kind::Gridftp, "globus-gass-copy-progs"),
@@ -203,7 +203,7 @@ fn versions(bench: &WanBench, kinds: &[Kind]) -> Vec<String> {
         (Kind::Rclone, "rclone"),
         (Kind::Iperf3, "iperf3"),
     ];
-    versions.extend(of.into_iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, name)| package(name)));
+    versions.extend(packages.into_iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, name)| package(name)));
     versions.retain(|version| !version.is_empty());
     versions
 }

@@ -36,7 +36,7 @@ struct Args {
     /// Pairs whose year is written; the size is scaled to 9,900
     #[arg(long, default_value_t = 99)]
     pairs: usize,
-    /// Minutes of 9,900 pairs that come
+    /// Minutes of measurements of 9,900 pairs that arrive
     #[arg(long, default_value_t = 65, value_parser = clap::value_parser!(u32).range(1..))]
     minutes: u32,
     /// Where watch-archive.md goes; default: docs/results

@@ -29,7 +29,7 @@ struct Args {
     /// Rounds with a fault whose name contains this; may be given again
     #[arg(long)]
     only: Vec<String>,
-    /// Where nodes and the watch keep what they keep; default: beside the build
+    /// Where nodes and the watch keep their state; default: beside the build
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     #[command(flatten)]

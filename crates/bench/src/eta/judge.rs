@@ -15,11 +15,11 @@ pub struct Verdict {
     pub seconds: f64,
     /// Its mean rate, bit/s.
     pub rate_bit_s: f64,
-    /// Progress lines that count.
+    /// How many progress lines count.
     pub lines_counted: usize,
-    /// The lines of these with an error below a tenth of the job's time.
+    /// How many of these lines have an error below a tenth of the job's time.
     pub good: usize,
-    /// The lines of these with an error within the bound that they report.
+    /// How many of these lines have an error within the bound that they report.
     pub within: usize,
     /// Errors as shares of the job's time, from small to large; a line without a prediction counts as 1.
     pub errors: Vec<f64>,

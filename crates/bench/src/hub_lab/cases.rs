@@ -106,7 +106,7 @@ pub fn shares_and_marks(lab: &mut Collaboration<'_>) -> Result<Vec<Outcome>> {
     ])
 }
 
-/// The seconds from the first sample until all following seconds are at this rate or below.
+/// The seconds from the first sample until the rate is this or below for good; none if it is above in the last second.
 fn first_below(samples: &[Sample], rate: f64) -> Option<f64> {
     let first = samples.first()?;
     let mut settled = Some(0.0);

@@ -59,7 +59,7 @@ pub fn markdown(about: &Circumstances, rows: &[Row]) -> String {
         match results {
             Err(why) => drop(writeln!(out, "| {} | {} | {why} | | | | |", case.title, name(*client))),
             Ok(results) => {
-                let of = |value: fn(&CopyResult) -> f64| {
+                let spread_of = |value: fn(&CopyResult) -> f64| {
                     spread(results.iter().map(value))
                         .map(|s| format!("{:.2} ({:.2}–{:.2})", s.median, s.least, s.most))
                         .unwrap_or_default()
@@ -71,9 +71,9 @@ pub fn markdown(about: &Circumstances, rows: &[Row]) -> String {
                     case.title,
                     name(*client),
                     results.len(),
-                    of(CopyResult::tail),
+                    spread_of(CopyResult::tail),
                     case.ideal(),
-                    of(|c| c.halves[0] + c.halves[1]),
+                    spread_of(|c| c.halves[0] + c.halves[1]),
                     median(more).unwrap_or(f64::NAN) * 100.0
                 );
             }

@@ -87,7 +87,7 @@ fn table(section: &mut Section, paths: &[PathSettings], all: &[Vec<Sample>]) {
             section.row(&[&title(path), "0", "-", "-", "-", "-", "-", "-", "-"].map(String::from));
             continue;
         };
-        let of = |value: fn(&Sample) -> f64| median(samples.iter().map(value)).unwrap_or_default();
+        let median_of = |value: fn(&Sample) -> f64| median(samples.iter().map(value)).unwrap_or_default();
         section.row(&[
             title(path),
             samples.len().to_string(),
@@ -95,8 +95,8 @@ fn table(section: &mut Section, paths: &[PathSettings], all: &[Vec<Sample>]) {
             format!("{:.2}", ideal(path) * percent.median / 100.0),
             spread_text(percent, 3),
             judge(percent),
-            format!("{:.2}", of(|sample| sample.late_ms)),
-            format!("{:.0}", of(|sample| sample.others_percent)),
+            format!("{:.2}", median_of(|sample| sample.late_ms)),
+            format!("{:.0}", median_of(|sample| sample.others_percent)),
             mark(samples.iter().map(|sample| &sample.limited)),
         ]);
     }

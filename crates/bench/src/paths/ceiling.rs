@@ -97,7 +97,7 @@ fn table(section: &mut Section, cases: &[Case], all: &[Vec<Sample>]) {
     let mut verdicts = Vec::new();
     for (case, samples) in cases.iter().zip(all) {
         section.command(&case.flow);
-        let of = |value: fn(&Sample) -> f64| median(samples.iter().map(value)).unwrap_or_default();
+        let median_of = |value: fn(&Sample) -> f64| median(samples.iter().map(value)).unwrap_or_default();
         let Some(rate) = spread(samples.iter().map(|sample| sample.gbit_s)) else {
             section.row(&[case.title, "0", "-", "-", "-", "-", "-", "-"].map(String::from));
             continue;
@@ -107,14 +107,14 @@ fn table(section: &mut Section, cases: &[Case], all: &[Vec<Sample>]) {
             case.title.to_owned(),
             samples.len().to_string(),
             spread_text(rate, 2),
-            format!("{:.3}", of(|sample| sample.cpu_s_per_gb)),
+            format!("{:.3}", median_of(|sample| sample.cpu_s_per_gb)),
             format!(
                 "{:.2}, {:.2}, {largest:.2}",
-                of(|sample| sample.lateness_ms[0]),
-                of(|sample| sample.lateness_ms[1])
+                median_of(|sample| sample.lateness_ms[0]),
+                median_of(|sample| sample.lateness_ms[1])
             ),
-            format!("{:.0}", of(|sample| sample.memory_mib)),
-            format!("{:.0}", of(|sample| sample.others_percent)),
+            format!("{:.0}", median_of(|sample| sample.memory_mib)),
+            format!("{:.0}", median_of(|sample| sample.others_percent)),
             mark(samples.iter().map(|sample| &sample.limited)),
         ]);
         verdicts.extend(case.target.map(|target| verdict(case.title, target, rate.median)));

@@ -1,4 +1,4 @@
-//! TCP over lossy paths: rate against RTT, for several congestion controls, beside Mathis' law.
+//! TCP over lossy paths: rate against RTT, for several congestion controls, compared with Mathis' law.
 //!
 //! Cells run side by side, in waves of cells with the same duration. A cell in which the lab was the limit is measured again, alone.
 
@@ -217,11 +217,11 @@ fn table(section: &mut Section, reached: &[CellResult]) {
             section.line(format!("\nLoss {percent} %, MTU {bytes}; Mbit/s (lost, dropped):"));
             section.head(&["RTT ms", "Mathis", CONGESTIONS[0], CONGESTIONS[1], CONGESTIONS[2], "others %", "lab"]);
             for (rtt, ms) in RTTS.iter().enumerate() {
-                let at = |congestion| {
+                let cell_of = |congestion| {
                     let cell = Cell { loss, mtu, congestion, rtt };
                     (cell, reached.iter().find(|reached| reached.cell == cell))
                 };
-                let all: Vec<_> = (0..CONGESTIONS.len()).map(at).collect();
+                let all: Vec<_> = (0..CONGESTIONS.len()).map(cell_of).collect();
                 let mut cells = vec![ms.to_string(), format!("{:.1}", all[0].0.mathis())];
                 cells.extend(all.iter().map(|(_, reached)| reached.map_or_else(|| "-".to_owned(), result_text)));
                 let measured = || all.iter().filter_map(|(_, reached)| *reached);

@@ -60,8 +60,8 @@ impl KernelCounters {
 
     /// The growth of a counter since an earlier reading; 0 if this kernel lacks the counter.
     pub fn growth_since(&self, earlier: &KernelCounters, name: &str) -> u64 {
-        let of = |kernel: &KernelCounters| kernel.0.get(name).copied().unwrap_or_default();
-        of(self).saturating_sub(of(earlier))
+        let counter = |kernel: &KernelCounters| kernel.0.get(name).copied().unwrap_or_default();
+        counter(self).saturating_sub(counter(earlier))
     }
 }
 

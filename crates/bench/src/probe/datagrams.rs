@@ -76,9 +76,12 @@ pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Ve
     out += "\nAs fast as it goes, 8972 bytes each, one flow (least to most):\n\n";
     out += "| | sent, Gbit/s | received, Gbit/s | lost |\n|---|---|---|---|\n";
     for (name, runs) in [("longhaul probe udp --max", &ours), ("iperf3 -u -b 0 -l 8972", &theirs)] {
-        let of = |value: fn(&HighestRateRun) -> f64| spread(runs.iter().map(value)).context("no runs");
-        let (sent, received, lost) =
-            (of(|f| f.sent_bit_s / 1e9)?, of(|f| f.received_bit_s / 1e9)?, of(|f| f.lost * 100.0)?);
+        let spread_of = |value: fn(&HighestRateRun) -> f64| spread(runs.iter().map(value)).context("no runs");
+        let (sent, received, lost) = (
+            spread_of(|f| f.sent_bit_s / 1e9)?,
+            spread_of(|f| f.received_bit_s / 1e9)?,
+            spread_of(|f| f.lost * 100.0)?,
+        );
         writeln!(out, "| {name} | {} | {} | {} % |", show(sent), show(received), show(lost))?;
     }
     let reached = spread(ours.iter().map(|run| run.received_bit_s)).context("no runs")?.median;
@@ -87,9 +90,9 @@ pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Ve
     out += "| asked, µs | 50 %, µs | 99 %, µs | rounds that say the host was the limit |\n|---|---|---|---|\n";
     let runs = (0..bench.rounds).map(|_| bench.spacings(node.port, &key)).collect::<Result<Vec<_>>>()?;
     for (at, requested) in SPACINGS_US.into_iter().enumerate() {
-        let of = |which: usize| spread(runs.iter().map(|run| run[at].0[which] * 1e6)).context("no runs");
-        let half = of(0)?;
-        let most = of(1)?;
+        let spread_of = |which: usize| spread(runs.iter().map(|run| run[at].0[which] * 1e6)).context("no runs");
+        let half = spread_of(0)?;
+        let most = spread_of(1)?;
         let limited = runs.iter().filter(|run| run[at].1).count();
         writeln!(out, "| {requested} | {} | {} | {limited} of {} |", show(half), show(most), runs.len())?;
         let deviation = (half.median / f64::from(requested) - 1.0).abs();
@@ -187,11 +190,11 @@ impl Datagrams<'_> {
         let list = SPACINGS_US.map(|us| format!("{us}us")).join(",");
         let found = self.probe(port, key, &["--spacing", &list, "--size", "64", "-t", "1s"])?;
         ensure!(found.len() == SPACINGS_US.len(), "{} results", found.len());
-        let of = |point: &Value| {
+        let spacing_of = |point: &Value| {
             let spacing = &point["sent"]["spacing"];
             Ok(([number(&spacing["p50_s"])?, number(&spacing["p99_s"])?], point["host_limited"].is_string()))
         };
-        found.iter().map(of).collect()
+        found.iter().map(spacing_of).collect()
     }
 
     /// Runs a probe over a path that is disturbed for a part of the test; returns the counts of the lab and of the probe. The control

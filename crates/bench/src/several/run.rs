@@ -291,8 +291,8 @@ mod tests {
     #[test]
     fn a_rate_is_that_of_the_last_span() {
         let now = Instant::now();
-        let at = |tenths: u64, bytes: u64| (now + Duration::from_millis(tenths * 100), [bytes, 2 * bytes]);
-        let samples: Vec<Sample> = (0..=120).map(|tenth| at(tenth, tenth * 1_250_000)).collect();
+        let sample = |tenths: u64, bytes: u64| (now + Duration::from_millis(tenths * 100), [bytes, 2 * bytes]);
+        let samples: Vec<Sample> = (0..=120).map(|tenth| sample(tenth, tenth * 1_250_000)).collect();
         assert!(
             (rate(&samples, 0, RATE_SPAN) - 100.0).abs() < 1e-6 && (rate(&samples, 1, RATE_SPAN) - 200.0).abs() < 1e-6
         );

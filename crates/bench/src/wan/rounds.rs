@@ -67,8 +67,8 @@ impl ToolRuns {
     /// CPU seconds of client and server per 10^9 bytes, medians.
     pub fn cpu_s_per_gb(&self, bytes: u64) -> Option<[f64; 2]> {
         let gb = bytes as f64 / 1e9;
-        let of = |value: fn(&ToolRun) -> f64| median(self.runs.iter().map(value));
-        Some([of(|run| run.client_s)? / gb, of(|run| run.server_s)? / gb])
+        let median_of = |value: fn(&ToolRun) -> f64| median(self.runs.iter().map(value));
+        Some([median_of(|run| run.client_s)? / gb, median_of(|run| run.server_s)? / gb])
     }
 
     /// Whether another run is worthwhile: every run so far delivered.

@@ -364,15 +364,15 @@ mod tests {
 
     #[test]
     fn the_tools_that_take_part_depend_on_the_cell() {
-        let of = |set, loss_ppm| {
+        let titles = |set, loss_ppm| {
             let tools = Tool::of(Cell::new(set, 303_000, loss_ppm), &Kind::all());
             tools.into_iter().map(Tool::title).collect::<Vec<_>>()
         };
-        assert_eq!(of(Set::Whole, 0), ["Longhaul"]);
-        assert_eq!(of(Set::Split, 0), ["Longhaul", "16 × xrdcp", "16 × globus-url-copy"]);
-        assert_eq!(of(Set::Large, 0).len(), 9);
-        assert_eq!(of(Set::Large, 3_000).len(), 12, "three more with BBR");
-        assert!(!of(Set::Small, 0).contains(&"iperf3, memory".to_owned()));
+        assert_eq!(titles(Set::Whole, 0), ["Longhaul"]);
+        assert_eq!(titles(Set::Split, 0), ["Longhaul", "16 × xrdcp", "16 × globus-url-copy"]);
+        assert_eq!(titles(Set::Large, 0).len(), 9);
+        assert_eq!(titles(Set::Large, 3_000).len(), 12, "three more with BBR");
+        assert!(!titles(Set::Small, 0).contains(&"iperf3, memory".to_owned()));
         let short = Tool::of(Cell::new(Set::Large, 56_000, 3_000), &[Kind::Iperf3]);
         assert_eq!(short.len(), 1);
     }

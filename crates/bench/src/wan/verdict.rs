@@ -206,12 +206,12 @@ mod tests {
         all.extend([outcome(Set::Whole, 0, ours(14.0)), outcome(Set::Mixed, 0, ours(15.0))]);
         all.push(outcome(Set::Split, 46, vec![tool_runs_of(Kind::Longhaul, 10.0), tool_runs_of(Kind::XrdcpMany, 9.4)]));
         let all = judged(all);
-        let of = |words: &str| -> Vec<(String, bool)> {
+        let figures_of = |words: &str| -> Vec<(String, bool)> {
             let meant = all.iter().filter(|(target, ..)| target.contains(words));
             meant.map(|(_, figure, met)| (figure.clone(), *met)).collect()
         };
-        assert_eq!(of("one file of the same"), [("1.182 ×".to_owned(), false), ("1.071 ×".to_owned(), true)]);
-        assert_eq!(of("one job"), [("0.940 ×".to_owned(), false)]);
+        assert_eq!(figures_of("one file of the same"), [("1.182 ×".to_owned(), false), ("1.071 ×".to_owned(), true)]);
+        assert_eq!(figures_of("one job"), [("0.940 ×".to_owned(), false)]);
     }
 
     #[test]
