@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_ratchet_only_shrinks() {
-        let with = |length| ratchet(vec![("a.rs".into(), 1, length, 500)], &[("a.rs", 600)], "file").len();
-        assert_eq!((with(601), with(600), with(599), with(400)), (1, 0, 1, 1));
+        let breaches_of = |length| ratchet(vec![("a.rs".into(), 1, length, 500)], &[("a.rs", 600)], "file").len();
+        assert_eq!((breaches_of(601), breaches_of(600), breaches_of(599), breaches_of(400)), (1, 0, 1, 1));
         assert_eq!(ratchet(Vec::new(), &[("gone.rs", 600)], "file").len(), 1);
     }
 }
