@@ -1,25 +1,25 @@
-# The four words everybody needs: demo, check, test, build. Everything else is in `cargo xtask`.
+# The four targets for everyday work: demo, check, test, build. Everything else is in `cargo xtask`.
 
 .DEFAULT_GOAL := build
 
 .PHONY: build
-build: setup portal ## the one binary, at target/release/longhaul
+build: setup portal ## the program, at target/release/longhaul
 	cargo build --release --package longhaul
 
 .PHONY: setup
-setup: ## installs what building and testing need, or says what to install
+setup: ## installs the packages that building and testing need, or prints the command that does
 	@sh scripts/setup.sh
 
 .PHONY: portal
-portal: ## the hub's pages, into target/portal, where npm is: the program has them in it
+portal: ## the hub's pages, into target/portal, if npm is installed; `make build` puts them into the program
 	@sh scripts/portal.sh
 
 .PHONY: pictures
-pictures: build ## pictures of the portal for docs/portal.md, of a demo that runs; needs root for its emulated network, and Chromium
+pictures: build ## pictures of the portal of a running demo, for docs/portal.md; needs root for its emulated network, and Chromium
 	cd crates/hub/portal && LONGHAUL=$(CURDIR)/target/release/longhaul CHROMIUM=/usr/bin/chromium OUT=$(CURDIR)/docs/pictures node tests/pictures.mjs
 
 .PHONY: demo
-demo: setup portal ## two nodes on this machine and a real tree from one to the other; says how to see a whole collaboration
+demo: setup portal ## starts two nodes on this machine and copies a tree from one to the other; says how to see a whole collaboration
 	cargo build --profile demo --package longhaul --package xtask
 	target/demo/xtask demo
 
@@ -27,7 +27,8 @@ demo: setup portal ## two nodes on this machine and a real tree from one to the 
 check: ## format, lints, dependencies, house rules and all pure tests: no root, no packages; before every commit
 	cargo xtask check
 
-# As the runner builds: it is compiled once, with what it has in common with the tests (crates/xtask/src/suite/build.rs).
+# The settings with which the test runner builds (crates/xtask/src/suite/build.rs): with the same settings here, shared crates are
+# compiled once.
 LINTING := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 
 .PHONY: test
@@ -48,11 +49,11 @@ bench: build ## Longhaul beside the peers that scripts/setup-bench.sh installs; 
 	cargo run --release --quiet --package bench -- $(BENCH)
 
 .PHONY: bench-lab
-bench-lab: build ## the lab itself: what it carries, how exact it is; rate against RTT and loss; BENCH="--help"
+bench-lab: build ## the lab itself: the rate that it carries, its accuracy; rate against RTT and loss; BENCH="--help"
 	cargo run --release --quiet --package bench --bin lab-paths -- $(BENCH)
 
 .PHONY: bench-wan
-bench-wan: build ## Longhaul beside its peers over emulated wide-area paths, an hour of it; BENCH="--help"
+bench-wan: build ## Longhaul beside its peers over emulated wide-area paths; takes an hour; BENCH="--help"
 	cargo run --release --quiet --package bench --bin wan -- $(BENCH)
 
 .PHONY: bench-probe
@@ -61,27 +62,27 @@ bench-probe: build ## the probe beside iperf3 over loopback; BENCH="--help"
 	cargo run --release --quiet --package bench --bin faults
 
 .PHONY: bench-door
-bench-door: build ## the HTTP door beside xrootd's over loopback: bytes, small files, idle connections, questions; BENCH="--help"
+bench-door: build ## the HTTP service of a node beside xrootd's over loopback: bytes, small files, idle connections, requests; BENCH="--help"
 	cargo run --release --quiet --package bench --bin door -- $(BENCH)
 
 .PHONY: bench-api
-bench-api: build ## what 10,000 transfers cost to list, by the node's API over loopback; BENCH="--help"
+bench-api: build ## the cost of listing 10,000 transfers by the node's API, over loopback; BENCH="--help"
 	cargo run --release --quiet --package bench --bin api -- $(BENCH)
 
 .PHONY: bench-hub
-bench-hub: build ## a hub over loopback: jobs taken, lists while many wait, allocation, small files through it; BENCH="--help"
+bench-hub: build ## a hub over loopback: jobs submitted, lists while many wait, allocation, small files through it; BENCH="--help"
 	cargo run --release --quiet --package bench --bin hub -- $(BENCH)
 
 .PHONY: bench-hub-deep
-bench-hub-deep: build ## a hub with ten million files that wait, a million small ones, a data set beside cp: minutes, and 12 GB; BENCH="--help"
+bench-hub-deep: build ## a hub with ten million files that wait, a million small ones, a data set beside cp; takes minutes and 12 GB; BENCH="--help"
 	cargo run --release --quiet --package bench --bin hub-deep -- $(BENCH)
 
 .PHONY: bench-watch-archive
-bench-watch-archive: ## what a watch of 100 sites costs: a year of its archive, views of it, the minutes of 9,900 pairs as they come; BENCH="--help"
+bench-watch-archive: ## the cost of a watch of 100 sites: a year of its archive, views of it, the measurements of 9,900 pairs as they arrive; BENCH="--help"
 	cargo run --release --quiet --package bench --bin watch-archive -- $(BENCH)
 
 .PHONY: bench-watch
-bench-watch: build ## faults in a mesh of six emulated sites, and what a watch says of them, an hour of it; needs root; BENCH="--help"
+bench-watch: build ## faults in a mesh of six emulated sites, and the alarms of a watch; takes an hour; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin watch-lab -- $(BENCH)
 
 .PHONY: bench-plan
@@ -97,11 +98,11 @@ bench-portal: build ## a hub while a hundred people have pages of the portal ope
 	cargo run --release --quiet --package bench --bin portal -- $(BENCH)
 
 .PHONY: bench-separate
-bench-separate: build ## what a MacVLAN in a namespace of its own costs a node, beside the host's own stack, over a veth; needs root; BENCH="--help"
+bench-separate: build ## the cost of a MacVLAN in a namespace of its own to a node, beside the host's own stack, over a veth; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin separate -- $(BENCH)
 
 .PHONY: bench-catalogue
-bench-catalogue: build ## ten million files in the catalogue of a hub: look-ups, rules; minutes, and 8 GB; BENCH="--help"
+bench-catalogue: build ## ten million files in the catalogue of a hub: look-ups, rules; takes minutes and 8 GB; BENCH="--help"
 	cargo run --release --quiet --package bench --bin catalogue -- $(BENCH)
 
 .PHONY: bench-hub-lab
@@ -109,7 +110,7 @@ bench-hub-lab: build ## a hub and three sites behind one emulated link: marks, s
 	cargo run --release --quiet --package bench --bin hub-lab -- $(BENCH)
 
 .PHONY: bench-eta
-bench-eta: build ## how good the time left is that cp tells: real jobs over emulated paths; BENCH="--help"
+bench-eta: build ## the accuracy of the time left that cp shows: real jobs over emulated paths; BENCH="--help"
 	cargo run --release --quiet --package bench --bin eta -- $(BENCH)
 
 .PHONY: bench-mirrors
@@ -117,7 +118,7 @@ bench-mirrors: build ## copies from many sources that slow down and die, over re
 	cargo run --release --quiet --package bench --bin mirrors -- $(BENCH)
 
 .PHONY: bench-several
-bench-several: build ## one job over two emulated paths: what it carries, how it is split, what a cut costs; BENCH="--help"
+bench-several: build ## one job over two emulated paths: its rate, its shares, the cost of a cut; BENCH="--help"
 	cargo run --release --quiet --package bench --bin several -- $(BENCH)
 
 .PHONY: bench-movers
@@ -129,7 +130,7 @@ soak: build ## random faults by the thousand, then an hour at full rate; writes 
 	cargo xtask soak
 
 .PHONY: fuzz
-fuzz: ## every parser and both protocol machines, guided by coverage; takes hours, goes on where it ended; FUZZ="--help"
+fuzz: ## every parser and both protocol machines, guided by coverage; takes hours, continues where it ended; FUZZ="--help"
 	cargo xtask fuzz $(FUZZ)
 
 .PHONY: deb
@@ -141,7 +142,7 @@ dist: build ## an archive for other systems with its checksums, into target/dist
 	cargo xtask dist
 
 .PHONY: try-deb
-try-deb: build ## the package on a system of its own, from installing to purging, upgraded under a transfer; as root
+try-deb: build ## the package on a system of its own, from installing to purging, with an upgrade during a transfer; needs root
 	cargo xtask try-deb
 
 .PHONY: man

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the peers that `make bench`, `make bench-wan` and `make bench-mirrors` measure Longhaul beside, their tools and those
-# of `make bench-lab`, on Debian and its kin. Whatever is not there is named as not installed; nothing else needs this.
+# Installs the peers that `make bench`, `make bench-wan` and `make bench-mirrors` compare Longhaul with, their tools and those
+# of `make bench-lab`, on Debian and its derivatives. The reports name a missing peer as not installed; nothing else needs these packages.
 #
 #   xrootd-server xrootd-client                          xrootd, xrdcp
 #   globus-gridftp-server-progs globus-gass-copy-progs   globus-gridftp-server, globus-url-copy
@@ -8,7 +8,7 @@
 #   aria2                                                aria2c, for bench-mirrors
 #   diffutils iproute2 util-linux                        the bench's own: diff; ip; unshare, findmnt, setpriv
 #
-# FDT is in no distribution: fetch its jar, install a Java runtime, and say `make bench BENCH="--fdt-jar FILE"` or
+# FDT is in no distribution: download its jar, install a Java runtime, and run `make bench BENCH="--fdt-jar FILE"` or
 # `make bench-wan BENCH="--fdt FILE"`.
 set -eu
 
@@ -19,7 +19,7 @@ if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
     exit 1
 fi
 apt-get update -qq
-# No server is to start by itself: the bench starts its own.
+# No server must start by itself: the bench starts its own.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
     printf '#!/bin/sh\nexit 101\n' >"$policy"

