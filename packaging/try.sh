@@ -16,11 +16,11 @@ self=$(readlink -f "$0")
 
 outside() {
     [ $# = 2 ] || { echo "usage: try.sh FIRST.deb LATER.deb" >&2; exit 2; }
-    [ "$(id -u)" = 0 ] || { echo "try: namespaces and mounts want root" >&2; exit 2; }
+    [ "$(id -u)" = 0 ] || { echo "try: namespaces and mounts need root" >&2; exit 2; }
     for tool in unshare pivot_root dpkg ip setpriv; do
-        command -v "$tool" >/dev/null || { echo "try: $tool is not there" >&2; exit 2; }
+        command -v "$tool" >/dev/null || { echo "try: $tool is not installed" >&2; exit 2; }
     done
-    [ -x /lib/systemd/systemd ] || { echo "try: there is no systemd here (apt-get install systemd)" >&2; exit 2; }
+    [ -x /lib/systemd/systemd ] || { echo "try: systemd is not installed (apt-get install systemd)" >&2; exit 2; }
     work=$(mktemp -d)
     mkdir "$work/mem" "$work/log"
     trap 'rm -rf "$work"' EXIT
@@ -35,7 +35,7 @@ outside() {
     kill "$follow"
     wait "$follow" 2>/dev/null || true
     if [ "$code" != 0 ]; then
-        echo "--- the first process ended with $code, and said:" >&2
+        echo "--- the first process ended with $code, and printed:" >&2
         tail -n 40 "$work/log/boot" >&2
         [ ! -e "$work/log/journal" ] || { echo "--- the journal:" >&2; tail -n 80 "$work/log/journal" >&2; }
     fi
@@ -91,9 +91,9 @@ system() {
     ln -s /proc/self/fd "$root/dev/fd"
     # A policy that keeps services from starting on this host must not apply in the test.
     rm -f "$root/usr/sbin/policy-rc.d"
-    # Nor must settings of dpkg that leave out parts of packages, as images have them.
+    # Nor must settings of dpkg that leave out parts of packages, as container images have.
     rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
-    # A node that somebody ran on this host by hand: its state is another user's.
+    # The state of a node that was started by hand on this host belongs to another user: it is removed here.
     rm -rf "$root/var/lib/longhaul" "$root/etc/longhaul"
     # No index of manuals: it takes longer than all the rest.
     rm -f "$root/var/lib/man-db/auto-update"
@@ -143,7 +143,7 @@ fail() {
 must() {
     what=$1
     shift
-    "$@" >/tmp/said 2>&1 || { cat /tmp/said; fail "$what: $*"; }
+    "$@" >/tmp/output 2>&1 || { cat /tmp/output; fail "$what: $*"; }
 }
 # WANTED NAME COMMAND...: it must print this.
 same() {
@@ -206,13 +206,13 @@ inside() {
     same active "the node was started" systemctl is-active longhaul
     same enabled "it comes back after a reboot" systemctl is-enabled longhaul
     same "listening on [::]:7411" "systemd knows where it listens" status_text
-    same longhaul "it is its own user's" stat -c %U "/proc/$(main_pid)"
-    same "longhaul:longhaul 700" "the state is that user's alone" stat -c "%U:%G %a" /var/lib/longhaul
+    same longhaul "the node runs as its own user" stat -c %U "/proc/$(main_pid)"
+    same "longhaul:longhaul 700" "only that user may read the state" stat -c "%U:%G %a" /var/lib/longhaul
     code=0
-    longhaul ls "$node/" >/tmp/said 2>&1 || code=$?
-    [ "$code" = 4 ] || fail "nobody is let in yet, and ls ended with $code: $(cat /tmp/said)"
+    longhaul ls "$node/" >/tmp/output 2>&1 || code=$?
+    [ "$code" = 4 ] || fail "no client has a key yet, but ls ended with $code: $(cat /tmp/output)"
     must "the unit is sound" systemd-analyze verify /usr/lib/systemd/system/longhaul.service
-    same "" "and nothing is said against it" cat /tmp/said
+    same "" "without warnings" cat /tmp/output
     systemd-analyze security --no-pager longhaul.service | tail -n 1
 
     step "first settings"
@@ -232,7 +232,7 @@ inside() {
     systemctl daemon-reload
     must "the node starts with a drop-in" systemctl restart longhaul
     key=$(longhaul grant --export data --write --for 1h 2>/dev/null | tail -n 1)
-    same "longhaul 600" "what root wrote is the node's to read" stat -c "%U %a" /var/lib/longhaul/grants.toml
+    same "longhaul 600" "the node may read the grants that root wrote" stat -c "%U %a" /var/lib/longhaul/grants.toml
 
     step "what nodes do, within the unit's bounds"
     head -c 3000000 /dev/urandom >/tmp/user/small
@@ -248,7 +248,7 @@ inside() {
     must "a test of the disk" as_user longhaul probe disk "$node/data" --time 1s --tests write,read,fsync \
         --file-size 4MiB --workers 1 --budget 256MiB
     must "round trips" as_user longhaul probe latency "$node" -n 20 --rate 100
-    must "those of others" as_user longhaul probe latency "stamp://127.0.0.1:7411" -n 20 --rate 100
+    must "round trips to a STAMP responder" as_user longhaul probe latency "stamp://127.0.0.1:7411" -n 20 --rate 100
     must "datagrams" as_user longhaul probe udp "$node" --rate 10Mbit/s --time 1s
     must "hops and MTU" as_user longhaul probe path "$node" --probes 10
     must "the audit" as_user longhaul tune compare "$node" "$node"
@@ -259,13 +259,13 @@ inside() {
     printf '#!/bin/sh\ncat >/dev/null\necho "{\\"allow\\":true}"\n' >/usr/local/bin/may
     chmod 755 /usr/local/bin/may
     printf '[callout]\ncommand = ["/usr/local/bin/may"]\n' >/var/lib/longhaul/access.toml
-    until_holds "a program of the site's own is asked" curl --silent --fail --insecure --output /dev/null \
+    until_holds "an authorization program admits a client" curl --silent --fail --insecure --output /dev/null \
         https://127.0.0.1:7411/data/http
     rm /var/lib/longhaul/access.toml
     carried
     same "$pid" "all of it by one process, which nothing killed" main_pid
 
-    step "new settings under a transfer"
+    step "new settings during a transfer"
     head -c 60000000 /dev/urandom >/tmp/user/large
     chown 65534:65534 /tmp/user/large
     as_user longhaul cp --limit 32Mbit/s --json /tmp/user/large "$node/data/large" >/tmp/user/receipt 2>/tmp/user/err &
@@ -281,17 +281,17 @@ inside() {
     until_holds "systemd knows that it was refused" sh -c 'systemctl show --property=StatusText longhaul | grep -q refused'
     must "the log says so in one line" sh -c \
         'test "$(journalctl --unit longhaul --no-pager | grep -c "new settings are refused")" = 1'
-    must "what counted counts" sh -c 'LONGHAUL_STATE=/tmp/nobody longhaul ls lh://127.0.0.1/ | grep -q more'
+    must "the former settings stay in force" sh -c 'LONGHAUL_STATE=/tmp/nobody longhaul ls lh://127.0.0.1/ | grep -q more'
     settings 'export = ["data=/srv/data:rw"]'
     must "a good one again" systemctl reload longhaul
     kill -0 "$copy" || fail "the transfer ended: $(cat /tmp/user/err)"
     [ "$(grep -c 'trying again' /tmp/user/err || true)" = 0 ] || fail "a reload broke the transfer: $(cat /tmp/user/err)"
 
-    step "upgrading under the same transfer"
+    step "upgrading during the same transfer"
     before=$(arrived)
     must "the later package installs" dpkg --install --force-confold /try/later.deb
     same active "the node runs" systemctl is-active longhaul
-    [ "$(main_pid)" != "$pid" ] || fail "the node was not started anew"
+    [ "$(main_pid)" != "$pid" ] || fail "the node was not restarted"
     kill -0 "$copy" || fail "the transfer was over before the upgrade: $before bytes, $(cat /tmp/user/err)"
     same 'export = ["data=/srv/data:rw"]' "settings stay" cat /etc/longhaul/longhaul.toml
     wait "$copy" || fail "the transfer did not survive the upgrade: $(cat /tmp/user/err)"
@@ -308,10 +308,10 @@ inside() {
         \"\$(systemctl show --property=MainPID --value longhaul)\" != $pid && systemctl is-active longhaul"
     must "and serves" as_user longhaul ls "$node/data"
 
-    step "a dump"
+    step "a support archive"
     cd /tmp
     must "support" longhaul support --out /tmp/dump.tar.gz
-    same "root 600" "for root alone" stat -c "%U %a" /tmp/dump.tar.gz
+    same "root 600" "only root may read it" stat -c "%U %a" /tmp/dump.tar.gz
     must "with the log" sh -c 'tar --extract --gzip --to-stdout --wildcards --file /tmp/dump.tar.gz "*/log.txt" | grep -q "new settings are refused"'
     must "without the key" sh -c "! tar --extract --gzip --to-stdout --file /tmp/dump.tar.gz | grep -q '${key#lhk1_}'"
 
@@ -333,11 +333,11 @@ inside() {
     step "purging"
     must "it is purged" dpkg --purge longhaul
     must "nobody listens" sh -c '! ss --tcp --listening --numeric | grep -q :7411'
-    must "data of exports are nobody's to remove" cmp /tmp/user/large /srv/data/large
+    must "files of exports stay" cmp /tmp/user/large /srv/data/large
     must "the user stays" getent passwd longhaul
     footprint | comm -13 /tmp/before - >/tmp/left
     same "/etc/systemd/system/longhaul.service.d" "of all files an administrator's drop-in is left" cat /tmp/left
-    echo "PASSED: installed, started, told anew, upgraded under a transfer, killed, removed, purged"
+    echo "PASSED: installed, started, reloaded, upgraded during a transfer, killed, removed, purged"
 }
 
 # --- without systemd -------------------------------------------------------------------------------------------------
@@ -367,9 +367,9 @@ scripted() {
     same "" "dpkg finds every file as it was packed" dpkg --verify longhaul
     same "/var/lib/longhaul:/usr/sbin/nologin" "the user is there" sh -c 'getent passwd longhaul | cut -d: -f6,7'
     for dir in . issuers journals paths run unfinished; do
-        same "longhaul:longhaul 700" "$dir is that user's alone" stat -c "%U:%G %a" "/var/lib/longhaul/$dir"
+        same "longhaul:longhaul 700" "only that user may read $dir" stat -c "%U:%G %a" "/var/lib/longhaul/$dir"
     done
-    [ -L /etc/systemd/system/multi-user.target.wants/longhaul.service ] || fail "it would not start with the system"
+    [ -L /etc/systemd/system/multi-user.target.wants/longhaul.service ] || fail "the node is not enabled"
     must "the manual is found" test -e /usr/share/man/man1/longhaul-serve.1.gz
 
     # The settings as they come, by the user of the node, with a port that is free for sure.
@@ -381,7 +381,7 @@ scripted() {
     must "it says that nothing can be written" grep -q "nothing can be written" /tmp/node
     chown longhaul: /srv
     key=$(longhaul grant --export data --write 2>/dev/null | tail -n 1)
-    same "longhaul 600" "what root wrote is the node's to read" stat -c "%U %a" /var/lib/longhaul/grants.toml
+    same "longhaul 600" "the node may read the grants that root wrote" stat -c "%U %a" /var/lib/longhaul/grants.toml
     mkdir /tmp/user
     chown 65534:65534 /tmp/user
     must "a copy" as_user longhaul cp /etc/debian_version "lh://$(sed 's/listening on //' /tmp/address)/data/f"
@@ -400,7 +400,7 @@ scripted() {
     must "it is purged" dpkg --purge longhaul
     footprint | comm -13 /tmp/before - >/tmp/left
     same "" "of all files nothing is left" cat /tmp/left
-    must "data of exports are nobody's to remove" cmp /etc/debian_version /srv/f
+    must "files of exports stay" cmp /etc/debian_version /srv/f
     must "the user stays" getent passwd longhaul
     echo "PASSED: the scripts"
 }
