@@ -1,7 +1,7 @@
-"""A tape library, simulated: drives that are few, cartridges that have to be mounted, files that are read one after another.
+"""Simulates a tape library: few drives, cartridges that have to be mounted, files that are read one after another.
 
-As a node runs it: `tape_library.py ROOT VERB` in the export's directory, paths as lines of JSON on standard input, an answer for each. ROOT has `config.json`
-(drives, mount_s, bytes_s), the files that are on tape below `tape/`, and a log of what the drives did. The cartridge of a file is its name up to the first dot.
+The command line that a node runs: `tape_library.py ROOT VERB` in the export's directory, paths as lines of JSON on standard input, an answer for each. ROOT has `config.json`
+(drives, mount_s, bytes_s), the files that are on tape below `tape/`, and a log of the actions of the drives. The cartridge of a file is its name up to the first dot.
 Several runs share the drives.
 """
 

@@ -1,5 +1,5 @@
-"""Rucio with its own core and its own conveyor, on a database of its own: rules are made, what they order moves through FTS's API of a hub, and
-what arrived is compared with what was sent. One argument: a JSON file with all paths and URLs."""
+"""Runs Rucio with its own core and its own conveyor, on a database of its own: makes rules, moves their files through FTS's API of a hub, and
+compares the files that arrived with those that were sent. One argument: a JSON file with all paths and URLs."""
 
 import json
 import logging
@@ -97,7 +97,7 @@ SCOPE = InternalScope("test")
 
 
 def in_session(call):
-    """Calls with a session, and commits."""
+    """Calls a function with a database session, and commits."""
 
     @transactional_session
     def inner(*, session):
@@ -107,7 +107,7 @@ def in_session(call):
 
 
 def add_rse(name, place):
-    """An RSE of a node: by WebDAV, as Rucio knows storages."""
+    """Makes an RSE of a node, which Rucio reaches by WebDAV."""
 
     def add(session):
         rse_id = rse.add_rse(name, session=session)
@@ -131,14 +131,14 @@ class Storage:
         self.name, self.disk, self.id = name, pathlib.Path(place["disk"]), add_rse(name, place)
 
     def path(self, name):
-        """Where a file is: by Rucio's algorithm `hash`."""
+        """The path of a file by Rucio's algorithm `hash`."""
         from hashlib import md5
 
         digest = md5(f"test:{name}".encode()).hexdigest()
         return self.disk / "test" / digest[0:2] / digest[2:4] / name
 
     def put(self, files):
-        """Writes files, and registers them in Rucio; a few hundred at once, which is what SQLite takes."""
+        """Writes files, and registers them in Rucio; 200 at once, because SQLite limits the size of a statement."""
         described = []
         for name, content in files.items():
             path = self.path(name)
@@ -151,7 +151,7 @@ class Storage:
             in_session(lambda session: replica.add_replicas(self.id, part, ROOT, session=session))
 
     def lacks(self, files):
-        """Those files that are not here with their bytes."""
+        """The files that are missing here or have other bytes."""
         return [name for name, content in files.items() if not self.path(name).exists() or self.path(name).read_bytes() != content]
 
 
@@ -231,7 +231,7 @@ def main():
     c.put(several)
     rules = [add_rule("single", b), add_rule("several", b), add_rule("hops", c)]
     names = sorted(many)
-    # SQLite takes no more of them in one statement.
+    # SQLite accepts no more files in one statement.
     for at in range(0, len(names), 250):
         add_dataset(f"set{at}", names[at : at + 250])
         rules.append(add_rule(f"set{at}", b))
