@@ -1,4 +1,4 @@
-//! An HTTP file server in thirty lines: `cargo run -p examples --bin files -- DIRECTORY`, then `curl http://ADDRESS/NAME`.
+//! An HTTP file server: `cargo run -p examples --bin files -- DIRECTORY`, then `curl http://ADDRESS/NAME`.
 
 #![allow(clippy::print_stdout, reason = "a program prints its address")]
 

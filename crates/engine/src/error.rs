@@ -179,7 +179,7 @@ pub enum Error {
     /// The order cannot be carried out.
     #[error("{0}")]
     Order(String),
-    /// The user stopped it.
+    /// The user stopped the job.
     #[error("interrupted; run the same command again to go on")]
     Interrupted,
     /// A system call of this host failed.

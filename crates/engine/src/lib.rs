@@ -8,7 +8,7 @@
 //! What this crate does not know: command lines, grant files, listening, logging. It dials, and it runs both ends of a
 //! session whose connection its caller accepted.
 //!
-//! `examples/copy.rs` copies a tree to a node with this crate and [`client`](../client/index.html), in thirty lines.
+//! `examples/copy.rs` copies a tree to a node with this crate and [`client`](../client/index.html).
 
 pub mod budget;
 pub mod connect;

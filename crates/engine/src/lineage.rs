@@ -71,12 +71,12 @@ pub(crate) enum Nested {
 pub(crate) fn nested(job: &JobName, source: &[PlaceToken], store: &dyn Store, target: &Target) -> Option<Nested> {
     let (itself, above) = source.split_first()?;
     let there = tokens(job, &store.lineage(&target.path));
-    // A source that is copied into a directory becomes an entry of it.
+    // Copied into the target T, a source S becomes T/S. Where T is S itself, T/S lies within S.
     let is_in_itself = (target.into || above.is_empty()) && there.itself == Some(*itself);
     if there.above.contains(itself) || is_in_itself {
         return Some(Nested::TargetWithin);
     }
-    // An entry of that directory is copied to its own place.
+    // A source that is copied into the directory that it lies in is copied to its own place: that is not nested.
     let above = if target.into { above.get(1..).unwrap_or_default() } else { above };
     there.itself.filter(|there| above.contains(there)).map(|_| Nested::SourceWithin)
 }

@@ -44,11 +44,11 @@ use crate::timeouts::Timeouts;
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// How often a mover asks for the lease.
 pub(crate) const LEASE_REQUEST_EVERY: Duration = Duration::from_millis(500);
-/// A mover that is silent for so long is gone.
+/// A mover that is silent for this time is gone.
 const GONE_AFTER: Duration = Duration::from_secs(5);
 /// The tolerance for late clocks and threads.
 const MARGIN: Duration = Duration::from_secs(1);
-/// A mover that has not closed a file after so long is expelled from the job.
+/// A mover that has not closed a file after this time is expelled from the job.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 /// The pause before a mover that could not be reached, or was lost, is tried again within a job.
 const RETRY_AFTER: Duration = Duration::from_secs(15);
@@ -71,7 +71,7 @@ pub type MoverObserver = dyn Fn(&HostPort, MoverEvent<'_>) + Send + Sync;
 
 /// The movers that a node is configured with, and how to connect to them.
 pub struct ConfiguredMovers {
-    at: Vec<HostPort>,
+    addresses: Vec<HostPort>,
     keys: Arc<[AccessKey]>,
     timeouts: Timeouts,
     observer: Box<MoverObserver>,
@@ -81,27 +81,27 @@ pub struct ConfiguredMovers {
 
 impl std::fmt::Debug for ConfiguredMovers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Peers").field("at", &self.at).finish_non_exhaustive()
+        f.debug_struct("ConfiguredMovers").field("addresses", &self.addresses).finish_non_exhaustive()
     }
 }
 
 impl ConfiguredMovers {
     /// Movers at these addresses. `keys` are keys that the movers issued for the exports that they share with this node.
     pub fn new(
-        at: Vec<HostPort>,
+        addresses: Vec<HostPort>,
         keys: Arc<[AccessKey]>,
         timeouts: Timeouts,
         observer: Box<MoverObserver>,
     ) -> ConfiguredMovers {
-        ConfiguredMovers { at, keys, timeouts, observer, next: AtomicUsize::new(0) }
+        ConfiguredMovers { addresses, keys, timeouts, observer, next: AtomicUsize::new(0) }
     }
 
     /// Chooses the movers of one job.
     fn chosen(&self) -> Vec<HostPort> {
         // A client dials no more addresses than this.
-        let count = self.at.len().min(ADDRESSES_MAX);
+        let count = self.addresses.len().min(ADDRESSES_MAX);
         let first = self.next.fetch_add(count, Ordering::Relaxed);
-        (0..count).map(|offset| self.at[(first + offset) % self.at.len()].clone()).collect()
+        (0..count).map(|offset| self.addresses[(first + offset) % self.addresses.len()].clone()).collect()
     }
 }
 
@@ -151,7 +151,7 @@ struct Mover {
     out: VecDeque<Frame>,
     /// Wakes the thread that sends them.
     waker: Option<Waker>,
-    /// Until when it may write, by the coordinator's last answer.
+    /// The time until which it may write, by the coordinator's last answer.
     lease: Instant,
     files: HashMap<u64, MoverFileState>,
     streams: HashMap<u32, Stream>,

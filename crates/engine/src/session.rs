@@ -241,8 +241,8 @@ impl Session {
     ///
     /// # Errors
     /// The node refuses the question, or the session breaks.
-    pub fn listen(&mut self, request: Request, hear: &mut dyn FnMut(String)) -> Result<()> {
-        self.question(request, &mut |_| {}, hear)
+    pub fn listen(&mut self, request: Request, on_text: &mut dyn FnMut(String)) -> Result<()> {
+        self.question(request, &mut |_| {}, on_text)
     }
 
     /// Asks a question that is answered in text or JSON. Returns the lines of the answer.

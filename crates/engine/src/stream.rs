@@ -68,14 +68,14 @@ impl RecordBuffer {
         &self.bytes[from..from + len]
     }
 
-    /// Takes so many zeros as payload, without a write where the buffer has them already.
+    /// Takes `len` zeros as payload, without a write where the buffer has them already.
     pub fn take_zeros(&mut self, len: usize) -> &[u8] {
         let from = self.payload_at + self.payload_len;
         if self.dirty > self.payload_len {
             self.bytes[from..from + len].fill(0);
-            // What lies behind is as it was, unless this reached the end of it.
-            let reached = self.payload_len + len >= self.dirty;
-            self.dirty = if reached { self.payload_len } else { self.dirty };
+            // Where the zeros end before `dirty`, the bytes between may still be other than zero.
+            let covers_all = self.payload_len + len >= self.dirty;
+            self.dirty = if covers_all { self.payload_len } else { self.dirty };
         }
         self.take(len)
     }

@@ -122,11 +122,11 @@ impl Transfer<'_> {
         loop {
             let attempt = connect().and_then(|session| {
                 away += broken_since.take().map_or(Duration::ZERO, |since| since.elapsed());
-                let mut watch = |news: JobEvent<'_>| {
-                    if let JobEvent::Progress(progress, _) = &news {
+                let mut watch = |event: JobEvent<'_>| {
+                    if let JobEvent::Progress(progress, _) = &event {
                         patience.saw(progress);
                     }
-                    note(TransferEvent::Job(news));
+                    note(TransferEvent::Job(event));
                 };
                 self.attempt(session, self.begun || total.is_some(), &mut watch).map_err(E::from)
             });
@@ -266,7 +266,8 @@ impl Outcome {
     }
 }
 
-/// Merges the outcome of an attempt with that of the ones before it. The attempt counts files that those had put in place as skipped.
+/// Merges the outcome of an attempt with that of all attempts before it. An attempt counts files as skipped that an earlier one has put in
+/// place.
 fn merge(before: Option<Outcome>, mut now: Outcome) -> Outcome {
     if let Some(Outcome { report, versions, connected, .. }) = before {
         let t = &mut now.report.totals;
@@ -281,7 +282,7 @@ fn merge(before: Option<Outcome>, mut now: Outcome) -> Outcome {
         now.report.silent += report.silent;
         now.report.waited.space += report.waited.space;
         now.report.waited.writer += report.waited.writer;
-        // Each attempt walks the whole source; metadata that one has updated need no update by the next.
+        // Each attempt scans the whole source. Metadata that one attempt has updated are right for the next one, which does not count them.
         now.report.counts.unfinished = now.report.counts.unfinished.max(report.counts.unfinished);
         now.report.counts.refreshed += report.counts.refreshed;
         if now.versions.node.is_empty() {

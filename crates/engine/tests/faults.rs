@@ -2,7 +2,7 @@
 //! left. In the end the target equals the source. At every moment, a file with its final name is one of the source's files, whole.
 //!
 //! `LONGHAUL_SEED=n` draws the faults of one seed again (the moment of a fault also depends on the threads, so it may take several
-//! runs). `LONGHAUL_FAULTS=n` runs seeds until so many faults have happened.
+//! runs). `LONGHAUL_FAULTS=n` runs seeds until `n` faults have happened.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
@@ -37,7 +37,7 @@ use wire::liveness::Pace;
 
 /// Faults in an ordinary run of the tests.
 const FAULTS: u64 = 60;
-/// So many faults of the path count in one attempt, at most.
+/// The most faults of the path that count in one attempt.
 const FLIPS_MAX: usize = 4;
 /// Jobs that run at a time.
 const JOBS_AT_ONCE: u64 = 4;
@@ -93,7 +93,7 @@ impl Attempt {
     fn run(self, scenario: &FaultScenario) -> (engine::Result<Report>, u64) {
         let relay = Relay::start(scenario.fixture.node(), self.rules.clone());
         let report = if scenario.pull { self.pull(scenario, &relay) } else { self.push(scenario, &relay) };
-        // A rule that flips a bit every so many bytes counts as a few faults, not as hundreds.
+        // A rule that flips one bit in each block of bytes counts as a few faults, not as hundreds.
         (report, relay.faults().min(FLIPS_MAX) as u64 + self.plan.fault_count())
     }
 

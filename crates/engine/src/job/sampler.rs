@@ -26,9 +26,9 @@ const UNSENT_BYTES_MIN: u64 = 2 << 20;
 const UNSENT_BYTES_MAX: u64 = 64 << 20;
 /// Below this round-trip time the unsent bytes of sockets are not bounded.
 const NEAR_RTT: Duration = Duration::from_millis(2);
-/// A control connection counts as cut when its last bytes are not acknowledged for so long while another path carries data.
+/// A control connection counts as cut when its last bytes are not acknowledged for this time while another path carries data.
 const CONTROL_CUT_AFTER: Duration = Duration::from_secs(2);
-/// A stream on which nothing arrived for so long is given up: a usable path carries at least a megabyte in this time.
+/// A stream on which nothing arrived for this time is given up: a usable path carries at least a megabyte in this time.
 const MUTE_AFTER: Duration = Duration::from_secs(20);
 /// How often this end reports its numbers to the other.
 const REPORT_EVERY: Duration = Duration::from_millis(500);

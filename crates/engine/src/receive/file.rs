@@ -86,7 +86,7 @@ struct JournalState {
     pending_bytes: u64,
 }
 
-/// In a durable job, blocks are flushed before they are journalled, so many bytes at a time.
+/// In a durable job, blocks are flushed before they are journalled, whenever this number of bytes has been written.
 const FLUSH_BYTES: u64 = 64 << 20;
 
 /// From this size on, space is reserved in the file system when a file is begun.

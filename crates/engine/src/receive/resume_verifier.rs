@@ -203,7 +203,7 @@ impl Receiving {
 }
 
 /// The checksum of a range of an unfinished file whose present length is `size`; none where it cannot be read in full, or
-/// `goes_on` returns false. The range beyond its present end was never written, and will read as zeros once the file has its length:
+/// `continues` returns false. The range beyond its present end was never written, and will read as zeros once the file has its length:
 /// a hole at the end of a file takes no bytes.
 fn sum_of(
     source: &dyn Source,

@@ -65,7 +65,7 @@ impl Pace {
         if bytes_s == 0 { wire::limits::BLOCK_BYTES } else { (even & !4095).clamp(16 << 10, wire::limits::BLOCK_BYTES) }
     }
 
-    /// Waits until so many bytes are due. Returns `false` once the job is over.
+    /// Waits until `bytes` more bytes are due. Returns `false` once the job is over.
     pub(crate) fn wait(&self, bytes: u64) -> bool {
         let mut schedule = self.schedule();
         loop {

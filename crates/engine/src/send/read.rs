@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// Opening a file again is cheap on a disk; on a remote server the data that was read ahead would be fetched again.
 const DEALT_OPEN_MAX: usize = 8;
 
-/// The part of dealing that a reader needs: the machine answers, at this node or at the coordinator.
+/// What a reader asks the protocol machine about dealt ranges. The machine runs at this node, or at the coordinator.
 pub(crate) trait RangeDealer {
     /// Claims the undealt part of a hole that goes on from `from` to `to`. Returns the part (offset, length), and whether the file is then
     /// fully dealt.

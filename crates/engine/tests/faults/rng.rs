@@ -22,7 +22,7 @@ impl Rng {
         (self.next() >> 11) % bound
     }
 
-    /// Whether an event of so many in a hundred happens.
+    /// True with a probability of `per_cent` in a hundred.
     pub fn chance(&mut self, per_cent: u64) -> bool {
         self.below(100) < per_cent
     }

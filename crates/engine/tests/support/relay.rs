@@ -13,21 +13,21 @@ use std::time::{Duration, Instant};
 pub struct Rules {
     /// Delay of each direction; a new connection costs a round trip before its first byte.
     pub one_way: Duration,
-    /// Data streams are cut after so many bytes.
+    /// Data streams are cut after this number of bytes.
     pub cut_streams_after: Option<u64>,
-    /// So many data streams are cut, at most.
+    /// The most data streams that are cut.
     pub streams_to_cut: usize,
-    /// One bit of data streams is flipped every so many bytes.
+    /// One bit of data streams is flipped after each run of this many bytes.
     pub flip_stream_bit_every: Option<u64>,
-    /// All connections are cut once so many bytes have been passed on. Bytes that wait in the relay do not count.
+    /// All connections are cut once this many bytes have been passed on. Bytes that wait in the relay do not count.
     pub cut_everything_after: Option<u64>,
-    /// Nothing passes, and no connection is closed, once so many bytes have passed.
+    /// Once this many bytes have passed, nothing passes any more, and no connection is closed.
     pub mute_after: Option<u64>,
-    /// All connections are reset once so many bytes have passed.
+    /// All connections are reset once this many bytes have passed.
     pub reset_after: Option<u64>,
-    /// Half-open: one direction (true: towards the node) is swallowed once so many bytes have passed.
+    /// Half-open: one direction (true: towards the node) is swallowed once this many bytes have passed.
     pub swallow_after: Option<(u64, bool)>,
-    /// Each connection stops for this time, once in each direction, when so many bytes have passed.
+    /// Each connection stops for this time, once in each direction, when this many bytes have passed.
     pub stall_after: Option<(u64, Duration)>,
 }
 

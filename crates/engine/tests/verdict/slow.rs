@@ -1,4 +1,4 @@
-//! A store on a device that reads and writes so many bytes per second, for all its users together.
+//! A store on a device of a given rate, in bytes per second, which all its users share.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
