@@ -352,8 +352,8 @@ pub enum Frame {
     Told(u32, String, bool),
     /// Either end, about twice a second: its account.
     Account(Box<Account>),
-    /// Client: a request to keep the session, and its streams, for so many seconds between jobs. Node: the time for which it keeps them; a
-    /// node that does not know the message does not answer.
+    /// Client: a request to keep the session, and its streams, for this number of seconds between jobs. Node: the time for
+    /// which it keeps them; a node that does not know the message does not answer.
     Keep(u64),
     /// Client, in a session that is kept, before its next job: a new login.
     Renew {

@@ -260,6 +260,7 @@ pub struct Receiver {
     inline_bytes: u64,
     inline_taken: u64,
     failed_files: HashSet<u64>,
+    /// A file waits, or has waited, for blocks that only streams carry.
     streams_due: bool,
     bad_blocks: u64,
     scan_end: Option<u64>,

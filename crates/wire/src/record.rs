@@ -67,7 +67,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head for a table and so many payload bytes.
+    /// The head of a record with a table of `parts` rows and `payload_len` bytes of payload.
     pub fn new(parts: usize, payload_len: usize) -> Head {
         Head { parts, body_len: parts * ROW_BYTES + CHECK_BYTES + payload_len }
     }

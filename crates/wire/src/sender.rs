@@ -73,6 +73,7 @@ struct FileSend {
     mtime: Timestamp,
     changed: Option<Timestamp>,
     phase: Phase,
+    /// The ranges (offset, length) that are not dealt yet.
     todo: VecDeque<(u64, u64)>,
     /// Ranges that the receiver claims to have and that are not checked yet.
     unchecked: usize,
@@ -102,9 +103,11 @@ pub struct Sender {
     dirs: OpenDirs,
     items: HashMap<u64, OfferedEntry>,
     item_bytes: usize,
+    /// The files that have ranges to deal, in the order of their offers.
     ready: VecDeque<u64>,
+    /// The ranges (file, offset, length) that must be sent again.
     again: VecDeque<(u64, u64, u64)>,
-    /// Ranges that the receiver asked for again.
+    /// How many ranges the receiver has requested again, because they arrived damaged.
     bad_blocks: u64,
     compare: VecDeque<(u64, Digest)>,
     /// Claims of the receiver, to be checked against the source.
@@ -193,7 +196,7 @@ impl Sender {
         self.dry
     }
 
-    /// Cuts blocks of so many bytes from now on, so that a limit far below the path's rate is kept evenly.
+    /// Cuts blocks of `bytes` bytes from now on, so that a limit far below the path's rate is kept evenly.
     pub fn set_block_bytes(&mut self, bytes: u64) {
         self.block_bytes = bytes.clamp(1, limits::BLOCK_BYTES);
     }

@@ -16,7 +16,7 @@ pub const SPOKEN: &[Version] = &[Version(2)];
 const PREFIX: &str = "lh/";
 
 impl Version {
-    /// The ALPN name, `lh/1`.
+    /// The ALPN name: `lh/2` for version 2.
     pub fn alpn(self) -> Vec<u8> {
         format!("{PREFIX}{}", self.0).into_bytes()
     }

@@ -36,7 +36,7 @@ pub enum Order {
     },
 }
 
-/// One order in so many is a check while there are ranges to send: the path stays busy, and changed ranges are found early.
+/// While there are ranges to send, every eighth order is a check: the path stays busy, and changed ranges are found early.
 const CHECK_EVERY: u64 = 8;
 
 /// How many files a stream looks at to find one that no other stream owns.

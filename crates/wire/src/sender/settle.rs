@@ -145,12 +145,12 @@ impl Sender {
     fn handle_received(&mut self, stream: u32, records: u64) -> Result<(), WireError> {
         // A stream that was lost meanwhile has nothing left to acknowledge.
         let Some(state) = self.streams.get_mut(&stream) else { return Ok(()) };
-        let newly = records.checked_sub(state.acknowledged).filter(|n| *n <= state.unacknowledged.len() as u64);
-        let Some(newly) = newly else {
+        let new_records = records.checked_sub(state.acknowledged).filter(|n| *n <= state.unacknowledged.len() as u64);
+        let Some(new_records) = new_records else {
             return Err(WireError::Unexpected("more records were acknowledged than were sent"));
         };
         state.acknowledged = records;
-        let arrived: Vec<_> = state.unacknowledged.drain(..newly as usize).flatten().collect();
+        let arrived: Vec<_> = state.unacknowledged.drain(..new_records as usize).flatten().collect();
         for (id, _, len) in arrived {
             if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) {
                 let counted = len.min(file.size.saturating_sub(file.arrived));

@@ -20,7 +20,7 @@ use crate::verify::check;
 /// Seeds of a run by default; `make soak` runs more.
 const SEEDS: u64 = 20;
 
-/// A job has so many cut attempts at most, before its last one.
+/// The most attempts of a job that are cut, before its last one.
 const CUTS_MAX: u64 = 5;
 
 /// Counts of one run, or of all.

@@ -11,7 +11,7 @@ use wire::receiver::{Action, Receiver, Target};
 use crate::harness::{Config, MS, Pair};
 use crate::tree::{Content, NodeKind, Step, name};
 
-/// So many directories of 100 entries each, made while they are scanned.
+/// Steps of a scan of `dirs` directories with 100 entries each, made while they are scanned.
 fn flat(dirs: u64) -> impl Iterator<Item = Step> {
     let root = RelPath::root();
     let top = Step::Offer { source: 0, path: root.clone(), name: name("top"), what: NodeKind::Dir(vec![]) };
@@ -50,7 +50,7 @@ fn a_million_entries_take_bounded_state() {
     assert!(pair.source.unsettled_max > ENTRIES_IN_FLIGHT_MAX as u64 / 2, "the bound was never reached");
 }
 
-/// So many files, each at the end of its own chain of nested directories.
+/// Steps of a scan of `files` files, each at the end of its own chain of nested directories.
 fn chains(files: u64, depth: u64) -> impl Iterator<Item = Step> {
     (0..files).flat_map(move |n| {
         let mut path = RelPath::root();

@@ -34,7 +34,7 @@ pub struct Config {
     pub action_delay: Duration,
     /// Every root keeps its name below the target.
     pub into: bool,
-    /// Of a thousand records, so many are cut together with their stream.
+    /// Of a thousand records, the number that are cut together with their stream.
     pub cut_per_mille: u64,
     /// Damages the table of this record on a stream, counted from 1.
     pub flip_table_of: u64,
@@ -153,7 +153,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Runs the job for so many events at most, and until the store is full. Returns whether the job ended.
+    /// Runs the job until it ends, for at most `events` events, or until the store is full. Returns whether the job ended.
     pub fn run_for(&mut self, events: u64) -> Result<bool, WireError> {
         self.pump()?;
         let mut happened = 0;

@@ -17,7 +17,7 @@ impl Link {
         Link { id, free_at: now, cut: false }
     }
 
-    /// Puts so many bytes on the link. Returns when the last of them arrives at the other end.
+    /// Puts `bytes` bytes on the link. Returns when the last of them arrives at the other end.
     pub fn send(&mut self, now: Duration, bytes: usize, bytes_s: u64, latency: Duration) -> Duration {
         let took = Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / bytes_s);
         self.free_at = self.free_at.max(now) + took;

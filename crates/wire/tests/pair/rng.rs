@@ -20,7 +20,7 @@ impl Rng {
         (self.next() >> 11) % bound
     }
 
-    /// Whether an event of so many in a thousand happens.
+    /// True with a probability of `per_mille` in a thousand.
     pub fn chance(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
     }

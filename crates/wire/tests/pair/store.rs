@@ -70,7 +70,7 @@ pub struct Store {
     pub journaled: Option<HashMap<RelPath, PartialFile>>,
     /// Bytes of unfinished files that were claimed.
     pub claimed_bytes: u64,
-    /// After so many more bytes of payload, the device is full.
+    /// The bytes of payload after which the device is full.
     pub room: Option<u64>,
     /// The device was full: the job cannot continue.
     pub full: bool,
