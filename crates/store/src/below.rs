@@ -33,18 +33,18 @@ pub fn granted_dir(store: &Arc<dyn Store>, dir: &RelPath, make: bool) -> Result<
     below_of(store, dir, PathRules::Strictly { make })
 }
 
-/// The store below a directory, with the rules on links that `reached` gives.
+/// The store below a directory, with these rules on links.
 ///
 /// # Errors
 /// The directory does not exist, is another kind of entry, or leads out of the store.
-pub fn below_of(store: &Arc<dyn Store>, dir: &RelPath, reached: PathRules) -> Result<Arc<dyn Store>> {
-    if let Some(confined) = store.confined(dir, reached)? {
+pub fn below_of(store: &Arc<dyn Store>, dir: &RelPath, rules: PathRules) -> Result<Arc<dyn Store>> {
+    if let Some(confined) = store.confined(dir, rules)? {
         return Ok(confined);
     }
     if dir.is_root() {
         return Ok(Arc::clone(store));
     }
-    if let PathRules::Strictly { make: true } | PathRules::StrictlyThenNoLink { make: true } = reached {
+    if let PathRules::Strictly { make: true } | PathRules::StrictlyThenNoLink { make: true } = rules {
         make_dirs(&**store, dir)?;
     }
     if !store.is_dir(dir) {

@@ -32,8 +32,8 @@ pub fn granted_entry(
     let Some(name) = path.name() else {
         return Err(Error::Unsupported { what: "taking the root for one entry", store: "a store" });
     };
-    let reached = if strictly { PathRules::StrictlyThenNoLink { make } } else { PathRules::FreelyThenNoLink };
-    let parent = below_of(store, &path.parent(), reached)?;
+    let rules = if strictly { PathRules::StrictlyThenNoLink { make } } else { PathRules::FreelyThenNoLink };
+    let parent = below_of(store, &path.parent(), rules)?;
     let entry = GrantedEntry { parent, name, inside: OnceLock::new() };
     let at = entry.itself();
     Ok((Arc::new(entry), at))
@@ -91,7 +91,8 @@ impl GrantedEntry {
         }
     }
 
-    /// As [`GrantedEntry::at`], for an operation that is refused for the entry itself. `refused` is its participle: "made a link", "renamed".
+    /// As [`GrantedEntry::at`], for an operation that is refused for the entry itself. `refused` is its participle: "made a link",
+    /// "renamed".
     fn below(&self, path: &RelPath, refused: &'static str) -> Result<(&dyn Store, RelPath)> {
         match self.place(path)? {
             EntryPath::Inside(inside, below) => Ok((inside, below)),

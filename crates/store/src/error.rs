@@ -43,7 +43,7 @@ pub enum Error {
         /// The entry that the credential is for.
         entry: String,
     },
-    /// The entry that the credential is for stays what it is: a file or a directory of that name.
+    /// The operation would rename or replace the very entry that the credential is for, or make a link of it.
     #[error("the credential is for {path}, which cannot be {refused}")]
     Granted {
         /// The entry.

@@ -67,8 +67,8 @@ impl Store for Guarded {
         self.store.carried()
     }
 
-    fn confined(&self, dir: &RelPath, reached: PathRules) -> Result<Option<Arc<dyn Store>>> {
-        let confined = self.store.confined(dir, reached)?;
+    fn confined(&self, dir: &RelPath, rules: PathRules) -> Result<Option<Arc<dyn Store>>> {
+        let confined = self.store.confined(dir, rules)?;
         Ok(confined.map(|store| guarded(store, self.dir.join_path(dir), Arc::clone(&self.guard))))
     }
 

@@ -178,7 +178,7 @@ pub struct Finish {
     pub attributes: Option<Box<Attributes>>,
 }
 
-/// How the root directory of a confined store is reached.
+/// How links are treated on the path to the root directory of a confined store, and below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathRules {
     /// As every path of the store: links that stay inside are followed, in the confined store too.
@@ -281,7 +281,7 @@ pub trait Store: Send + Sync + Debug {
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()>;
     /// A store rooted in a directory of this one; no path leads out of it. `None` where no path could anyway, so that [`below`] need
     /// only put the directory before each path.
-    fn confined(&self, _dir: &RelPath, _reached: PathRules) -> Result<Option<Arc<dyn Store>>> {
+    fn confined(&self, _dir: &RelPath, _rules: PathRules) -> Result<Option<Arc<dyn Store>>> {
         Ok(None)
     }
     /// Whether the bytes of files have crossed the network by TLS so far; `None` where none have crossed a network.

@@ -268,8 +268,8 @@ impl Store for Posix {
         }
     }
 
-    fn confined(&self, dir: &RelPath, reached: PathRules) -> Result<Option<Arc<dyn Store>>> {
-        Ok(Some(Arc::new(self.below(dir, reached)?)))
+    fn confined(&self, dir: &RelPath, rules: PathRules) -> Result<Option<Arc<dyn Store>>> {
+        Ok(Some(Arc::new(self.below(dir, rules)?)))
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {

@@ -15,9 +15,9 @@ impl Posix {
     ///
     /// # Errors
     /// The directory cannot be opened or made, or lies outside of this store.
-    pub fn below(&self, path: &RelPath, reached: PathRules) -> Result<Posix> {
+    pub fn below(&self, path: &RelPath, rules: PathRules) -> Result<Posix> {
         let is_dir = OFlags::PATH | OFlags::DIRECTORY;
-        let (root, holds_entry) = match reached {
+        let (root, holds_entry) = match rules {
             PathRules::Freely => (self.open_at(path, is_dir, Mode::empty()), false),
             PathRules::FreelyThenNoLink => (self.open_at(path, is_dir, Mode::empty()), true),
             PathRules::Strictly { make } => (self.walk(path, make, is_dir | OFlags::NOFOLLOW), false),
