@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// Descriptors of connections at once, even if the system allows more.
 const CONNECTIONS_MAX: usize = 32 << 10;
-/// One in so many of all descriptors is reserved for files and for connections that this process opens.
+/// A quarter of all descriptors is reserved for files and for connections that this process opens.
 const RESERVED_ONE_IN: usize = 4;
 
 /// The open connections, and how many may be open.
@@ -89,7 +89,7 @@ impl ConnectionLimits {
 }
 
 impl ConnectionPermit {
-    /// Counts the connection as so many descriptors from now on.
+    /// Counts the connection as this number of descriptors from now on.
     ///
     /// # Errors
     /// The limit does not allow it; the connection counts as before.

@@ -24,7 +24,7 @@ pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(60);
 /// The length of an answer's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many bytes follow.
+    /// This number of bytes follows.
     Known(u64),
     /// Unknown: chunks, or until the connection ends.
     Open,

@@ -192,7 +192,7 @@ impl Connection {
 enum Answer {
     /// The head was not sent yet.
     None,
-    /// So many bytes are to be sent.
+    /// This number of bytes is still to be sent.
     Left(u64),
     /// Chunks follow.
     Chunks,

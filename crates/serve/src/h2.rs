@@ -63,7 +63,7 @@ const NARROW_SEND_BYTES: usize = 32 << 10;
 const FRAME_BYTES: u32 = 64 << 10;
 /// How long the preface and the settings may take.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
-/// After so long without a stream a connection ends.
+/// A connection that has had no stream for this time ends.
 const IDLE: Duration = Duration::from_secs(300);
 /// How long the client has to close after GOAWAY, when nothing is left to answer.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);

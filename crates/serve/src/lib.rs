@@ -2,7 +2,7 @@
 //! keeps idle connections without a thread. A request is an [`Exchange`], whichever version of HTTP carried it.
 //!
 //! A [`Service`] answers requests; a server of HTTP implements its two methods and no more. [`Protocols`] takes the connections of
-//! other protocols on the same port. `examples/files.rs` serves a directory in forty lines.
+//! other protocols on the same port. `examples/files.rs` serves a directory.
 //!
 //! What this crate does not know: exports, keys, who may do what, what a request means. It reports what it refuses
 //! ([`Service::refused`]); logs and counters are the service's.

@@ -17,7 +17,7 @@ use super::{ConnectionFacts, PendingRequest, heads, to_io_error, wait};
 use crate::exchange::{BodyPace, ClientPace, Exchange, Length, STALLED_AFTER, copy_range};
 use crate::service::{Rejection, Service};
 
-/// Bytes of an answer that are handed over at once, where there is room for so many: each time costs a wake-up or two.
+/// The most bytes of an answer that are handed over at once: each time costs a wake-up or two.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Bytes of a body that are skipped after the answer, and for how long: clients stop sending when they have read the answer.
