@@ -117,6 +117,7 @@ enum DemandState {
     Frozen(Rate),
 }
 
+/// The state of progressive filling: the level, and all demands and resources at that level.
 struct Filling<'a> {
     capacities: &'a [f64],
     demands: &'a [Demand],

@@ -1,5 +1,5 @@
-//! The end of a data set: a few stragglers must not delay it. A file that takes far longer than similar files is fetched from a second
-//! source as well, within a budget of bytes; the copy that is complete first counts.
+//! The end of a data set: a few stragglers must not delay it. A file that takes far longer than similar files may be read from another
+//! source, within a budget of bytes that are moved twice.
 
 use std::time::Duration;
 

@@ -73,7 +73,7 @@ impl Fluid {
         Fluid { now_s: 0.0, capacities, changes, loads, bytes_left, ended_s }
     }
 
-    /// Steps to the next change, or to `until_s` if that is sooner. None where that is not later than the present, or never.
+    /// Steps to the next change, or to `until_s` if that is sooner. Returns none where that moment is not in the future, or never comes.
     pub fn step(&mut self, until_s: f64) -> Option<Span> {
         while self.changes.last().is_some_and(|change| change.at_s <= self.now_s) {
             if let Some(change) = self.changes.pop() {

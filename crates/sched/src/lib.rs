@@ -1,5 +1,7 @@
-//! Divides resources among transfers and clients: max-min fair shares ([`max_min`]), the shares of the transfers over one path
-//! ([`path_shares`]), and a queue in which parties take turns ([`FairQueue`]).
+//! Decides who gets what, and when. Rates: max-min fair shares of one resource ([`max_min`]), of many resources ([`allocation`],
+//! [`shares`]) and of one path ([`path_shares`]), below high-water marks ([`high_water_mark`]). Time: promised deadlines ([`calendar`]),
+//! retries ([`retry`]), stragglers ([`endgame`]), a queue in which parties take turns ([`FairQueue`]). And the choice among several
+//! sources ([`sources`]).
 //!
 //! Rates are in bytes per second. Times are durations since an origin that the caller chooses once.
 //!

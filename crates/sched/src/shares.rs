@@ -6,8 +6,8 @@
 //!
 //! The division alternates two steps. [`allocate`] gives rates for weights, and names the resource that binds each aggregate. The tree
 //! of that resource gives the entitlement of each aggregate there, which is its weight in the next pass. Over one bottleneck the second
-//! pass is exact. Over several, every pass is feasible and leaves no capacity that an aggregate could use; the passes settle which of
-//! such divisions it is.
+//! pass is exact. Over several bottlenecks, every pass is feasible and leaves no capacity that an aggregate could use. Many divisions
+//! have these two properties; the passes choose one of them by the entitlements.
 
 use crate::allocation::{Binding, Demand, Rate, allocate};
 use crate::max_min::weighted_max_min;
