@@ -146,7 +146,7 @@ impl BodyPace {
         match due.saturating_duration_since(now) {
             Duration::ZERO => {
                 let seconds = SHORT_BODY_WITHIN.as_secs();
-                Err(io::Error::new(io::ErrorKind::TimedOut, format!("a short body has {seconds} s")))
+                Err(io::Error::new(io::ErrorKind::TimedOut, format!("a short body must arrive within {seconds} s")))
             }
             left => Ok(left),
         }
