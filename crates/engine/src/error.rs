@@ -165,7 +165,7 @@ pub enum Error {
         source: WireError,
     },
     /// The state of this end is inconsistent: a defect of Longhaul.
-    #[error("the state of this end is inconsistent, a defect of Longhaul; please report it with this message and the log")]
+    #[error("this end's state is inconsistent, a defect of Longhaul; please report it with this message and the log")]
     Bookkeeping(#[source] WireError),
     /// A record does not open: it was damaged or forged.
     #[error("a sealed record from {peer} does not open: it was damaged or forged on the way")]

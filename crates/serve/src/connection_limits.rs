@@ -41,8 +41,8 @@ impl LimitReached {
     /// The reason, for a log.
     pub fn reason(self) -> &'static str {
         match self {
-            LimitReached::All => "as many connections are open as may be",
-            LimitReached::OfNetwork => "as many connections of its network are open as may be",
+            LimitReached::All => "the limit on connections is reached",
+            LimitReached::OfNetwork => "the limit on connections of its network is reached",
         }
     }
 }

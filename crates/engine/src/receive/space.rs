@@ -174,7 +174,7 @@ impl Receiving {
             return false;
         }
         let left = model::duration::show(Duration::from_secs((patience - waited).as_secs().max(1)));
-        self.set_busy(format!("{reason}; free space there, it goes on by itself (waiting up to {left} more)"));
+        self.set_busy(format!("{reason}; free space there: the job goes on by itself (waiting up to {left} more)"));
         !self.sleep(TRY_EVERY.min(patience - waited))
     }
 }
