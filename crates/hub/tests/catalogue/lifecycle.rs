@@ -372,6 +372,18 @@ pub async fn a_file_removed_by_itself_keeps_its_end(world: TestCatalogue) {
     refused(world.database.add_copies(name("s:d.0"), copies, world.now()).await, "s:d.0 has been removed");
 }
 
+pub async fn a_dataset_cannot_be_restored_once_the_copies_of_a_file_are_deleted(world: TestCatalogue) {
+    world.dataset_at("s:d", 1, "cern").await;
+    end(&world, "s:d", Some(world.now() + UNDO_MS)).await.unwrap();
+    world.wait(UNDO_MS);
+    assert_eq!(world.remove_all().await.len(), 1);
+    // The clock is set back to before the end.
+    world.wait(-30_000);
+    refused(end(&world, "s:d", None).await, "s:d has been removed: it cannot be restored");
+    world.end_names().await;
+    assert!(world.database.data(&name("s:d.0")).await.unwrap().is_none());
+}
+
 pub async fn a_copy_that_was_not_deleted_can_be_a_source(world: TestCatalogue) {
     let world = world.with_storage("ral", |it| it.greedy = true);
     world.enter(&[world.file_at("s:f", 10, &["cern", "cern2", "ral"])], None).await.unwrap();

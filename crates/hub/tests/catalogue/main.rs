@@ -20,13 +20,13 @@ use model::v1::hub::DataKind;
 use lifecycle::{
     a_bad_copy_is_replaced_from_a_good_one, a_copy_that_cannot_be_deleted_is_available_again,
     a_copy_that_is_being_deleted_cannot_be_entered, a_copy_that_was_not_deleted_can_be_a_source,
-    a_file_removed_by_itself_keeps_its_end, a_removed_dataset_can_be_restored_for_a_day,
-    a_removed_file_that_was_attached_elsewhere_stays, a_rule_made_during_a_deletion_has_the_copy_made_again,
-    a_rule_of_a_container_unlocks_a_removed_dataset, a_source_with_a_wrong_checksum_becomes_suspicious,
-    files_of_monotonic_datasets_cannot_be_removed, new_rules_take_the_space_of_replicas_without_locks,
-    removed_names_cannot_be_used_again, removing_a_container_keeps_its_datasets,
-    replicas_without_locks_are_deleted_when_an_endpoint_is_full, the_last_copy_stays,
-    the_removal_preview_counts_rules_of_containers,
+    a_dataset_cannot_be_restored_once_the_copies_of_a_file_are_deleted, a_file_removed_by_itself_keeps_its_end,
+    a_removed_dataset_can_be_restored_for_a_day, a_removed_file_that_was_attached_elsewhere_stays,
+    a_rule_made_during_a_deletion_has_the_copy_made_again, a_rule_of_a_container_unlocks_a_removed_dataset,
+    a_source_with_a_wrong_checksum_becomes_suspicious, files_of_monotonic_datasets_cannot_be_removed,
+    new_rules_take_the_space_of_replicas_without_locks, removed_names_cannot_be_used_again,
+    removing_a_container_keeps_its_datasets, replicas_without_locks_are_deleted_when_an_endpoint_is_full,
+    the_last_copy_stays, the_removal_preview_counts_rules_of_containers,
 };
 use rules::{
     a_copy_of_two_rules_may_use_the_sources_of_either, a_copy_that_fails_is_tried_again_later,
@@ -234,6 +234,7 @@ on_both!(
     removed_names_cannot_be_used_again,
     a_rule_of_a_container_unlocks_a_removed_dataset,
     files_of_monotonic_datasets_cannot_be_removed,
+    a_dataset_cannot_be_restored_once_the_copies_of_a_file_are_deleted,
     a_file_removed_by_itself_keeps_its_end,
     a_copy_that_was_not_deleted_can_be_a_source,
     a_copy_that_is_being_deleted_cannot_be_entered,

@@ -148,9 +148,10 @@ async fn end_names(connection: &mut AnyConnection, now: i64) -> Result<bool> {
     Ok(was_busy)
 }
 
-/// Makes an end final once its removal has begun, even if the clock is set back.
+/// Makes an end final once its removal has begun, even if the clock is set back. The dataset that the name ends with is then final, too:
+/// otherwise it could be restored without its file.
 pub(super) async fn end_for_good(connection: &mut AnyConnection, name: i64) -> Result<()> {
-    let sql = "UPDATE names SET expires = 0 WHERE id = $1 AND expires > 0";
+    let sql = "UPDATE names SET expires = 0 WHERE expires > 0 AND (id = $1 OR id IN (SELECT ends_with FROM names WHERE id = $1))";
     sqlx::query(sql).bind(name).execute(connection).await?;
     Ok(())
 }
