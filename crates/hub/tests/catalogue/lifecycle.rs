@@ -380,6 +380,9 @@ pub async fn a_dataset_cannot_be_restored_once_the_copies_of_a_file_are_deleted(
     // The clock is set back to before the end.
     world.wait(-30_000);
     refused(end(&world, "s:d", None).await, "s:d has been removed: it cannot be restored");
+    world.enter(&[dataset("s:e")], None).await.unwrap();
+    world.detach("s:e", &["s:d.0"]).await.unwrap();
+    assert_eq!(world.data("s:d.0").await.expires, Some(0), "the dataset never contained it");
     world.end_names().await;
     assert!(world.database.data(&name("s:d.0")).await.unwrap().is_none());
 }

@@ -127,7 +127,7 @@ pub(super) async fn attach(
     let above = above(connection, parent.id).await?;
     check(parent, &new, &above)?;
     require_not_removed(connection, parent, &new, now).await?;
-    cancel_end(connection, &new).await?;
+    cancel_end(connection, &new, now).await?;
     if parent.monotonic {
         require_no_end(connection, parent, &new).await?;
     }
@@ -187,13 +187,15 @@ async fn require_not_removed(
     Ok(())
 }
 
-/// Cancels the end of files that would end with a dataset: another name contains them now.
-async fn cancel_end(connection: &mut AnyConnection, children: &[Child]) -> Result<()> {
+/// Cancels the end of files that would end with a dataset: another name contains them now, or that dataset contains them no longer. What has
+/// ended stays so, because its copies may be deleted already.
+async fn cancel_end(connection: &mut AnyConnection, children: &[Child], now: i64) -> Result<()> {
     for chunk in children.chunks(1000) {
         let ids = numbers(chunk.iter().map(|child| child.id));
-        let sql =
-            format!("UPDATE names SET expires = NULL, ends_with = NULL WHERE ends_with IS NOT NULL AND id IN {ids}");
-        sqlx::query(AssertSqlSafe(sql)).execute(&mut *connection).await?;
+        let sql = format!(
+            "UPDATE names SET expires = NULL, ends_with = NULL WHERE ends_with IS NOT NULL AND expires > $1 AND id IN {ids}"
+        );
+        sqlx::query(AssertSqlSafe(sql)).bind(now).execute(&mut *connection).await?;
     }
     Ok(())
 }
@@ -239,7 +241,9 @@ async fn detach(
         return Err(DatabaseError::Refused(format!("{} only grows: nothing can be detached from it", parent.name)));
     }
     if !parent.has_ended(now) {
-        cancel_end(connection, children).await?;
+        let within = contained_in(connection, parent.id, children).await?;
+        let within: Vec<Child> = children.iter().copied().filter(|child| within.contains(&child.id)).collect();
+        cancel_end(connection, &within, now).await?;
     }
     remove_children(connection, parent, children, account, now).await
 }

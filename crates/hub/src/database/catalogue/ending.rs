@@ -108,12 +108,12 @@ async fn end_name(
         require_not_in_monotonic(connection, &row).await?;
     }
     if row.kind == DataKind::Dataset {
-        // A file with an end of its own keeps it.
+        // A file with an end of its own keeps it, and so does one whose removal has begun.
         let sql = match at {
             Some(_) => format!(
-                "UPDATE names SET expires = $2, ends_with = $1 WHERE (expires IS NULL OR ends_with = $1) AND id IN ({EXCLUSIVE_FILES})"
+                "UPDATE names SET expires = $2, ends_with = $1 WHERE (expires IS NULL OR (ends_with = $1 AND expires > 0)) AND id IN ({EXCLUSIVE_FILES})"
             ),
-            None => "UPDATE names SET expires = $2, ends_with = NULL WHERE ends_with = $1".to_owned(),
+            None => "UPDATE names SET expires = $2, ends_with = NULL WHERE ends_with = $1 AND expires > 0".to_owned(),
         };
         sqlx::query(AssertSqlSafe(sql)).bind(row.id).bind(at).execute(&mut *connection).await?;
     }
