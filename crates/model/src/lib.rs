@@ -23,6 +23,7 @@ pub mod name;
 pub mod progress;
 pub mod spec;
 pub mod tcp;
+pub mod traffic;
 pub mod units;
 pub mod v1;
 

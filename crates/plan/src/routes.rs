@@ -199,6 +199,12 @@ impl NetworkRoute {
         1.0 - self.links.iter().map(|link| 1.0 - network.links[*link].loss).product::<f64>()
     }
 
+    /// The route back over the same paths; none if one of them has no link back.
+    pub fn reversed(&self, network: &Network) -> Option<NetworkRoute> {
+        let links = self.links.iter().rev().map(|link| network.reverse(*link)).collect::<Option<Vec<_>>>()?;
+        Some(NetworkRoute::new(network, links))
+    }
+
     fn compare(&self, other: &NetworkRoute) -> Ordering {
         self.delay_s.total_cmp(&other.delay_s).then_with(|| self.links.cmp(&other.links))
     }

@@ -5,6 +5,8 @@
 //!
 //! Does not know: packets, clocks. Congestion is a share of a link, not a queue of packets.
 
+mod background;
+mod choice;
 mod document;
 mod files;
 mod law;
@@ -15,10 +17,12 @@ mod queue;
 mod rates;
 mod resources;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use scenario::Scenario;
 
+use self::background::PathTraffic;
+use self::choice::{ChoiceState, RouteChooser};
 use self::outages::{Disturbance, Effect, disturbances};
 use self::placement::{Feed, Placement, place};
 use self::queue::SimulatedQueue;
@@ -50,7 +54,18 @@ struct Simulator<'a> {
     scenario: &'a Scenario,
     network: Network,
     resources: Resources,
+    /// The traffic of others, by the numbers of the paths.
+    background: BTreeMap<usize, PathTraffic>,
+    /// None if routes are the shortest ones.
+    chooser: Option<RouteChooser>,
+    /// Links that are closed, as far as routes follow.
+    closed: BTreeSet<usize>,
+    /// What transfers may use of each resource now, bytes per second.
     capacities: Vec<f64>,
+    /// The part of each resource that events leave.
+    whole_parts: Vec<f64>,
+    /// The part of each resource that the traffic of others leaves.
+    free_parts: Vec<f64>,
     queues: Vec<SimulatedQueue>,
     feeds: Vec<Feed>,
     rates: Rates,
@@ -92,8 +107,14 @@ impl<'a> Simulator<'a> {
     fn new(scenario: &'a Scenario, network: Network) -> Simulator<'a> {
         let resources = Resources::new(scenario, &network);
         let Placement { queues, feeds } = place(scenario);
-        let (mut disturbances, ignored) = disturbances(scenario, &network, &resources);
+        let background = background::all(scenario, &network);
+        let (mut disturbances, mut ignored) = disturbances(scenario, &network, &resources);
+        disturbances.extend(background::disturbances(&background, &network, &resources));
+        // Of those at one time, the first is applied first.
+        disturbances.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         disturbances.reverse();
+        let (chooser, problems) = RouteChooser::new(scenario.simulation.choice, &background, scenario.seed);
+        ignored.extend(problems);
         let count = resources.all.len();
         let mut simulator = Simulator {
             rates: Rates::new(scenario, &queues),
@@ -116,7 +137,12 @@ impl<'a> Simulator<'a> {
                 active_s: 0.0,
                 since_point: 0.0,
             },
+            background,
+            chooser,
+            closed: BTreeSet::new(),
             capacities: resources.usable.clone(),
+            whole_parts: vec![1.0; count],
+            free_parts: vec![1.0; count],
             now_s: 0.0,
             scenario,
             network,
@@ -125,7 +151,7 @@ impl<'a> Simulator<'a> {
             feeds,
             disturbances,
         };
-        simulator.route(&BTreeSet::new());
+        simulator.route();
         simulator
     }
 
@@ -136,6 +162,7 @@ impl<'a> Simulator<'a> {
         while self.now_s < duration_s {
             self.disturb();
             let waits = self.waiting_queues();
+            self.choose_routes(&waits);
             self.rates.set(self.scenario, self.now_s, &self.capacities, &mut self.queues, &waits);
             let until_s = self.next_round_s(duration_s, &waits);
             idle_rounds = if until_s > self.now_s { 0 } else { idle_rounds + 1 };
@@ -162,35 +189,88 @@ impl<'a> Simulator<'a> {
         while let Some(due) = self.disturbances.pop_if(|next| next.at_s <= self.now_s) {
             match due.effect {
                 Effect::Capacity { resource, fraction } => {
-                    let usable = self.resources.usable[resource as usize];
-                    self.capacities[resource as usize] = if fraction == 0.0 { 0.0 } else { usable * fraction };
+                    self.whole_parts[resource as usize] = fraction;
+                    self.set_capacity(resource as usize);
                 }
-                Effect::Routes(closed) => self.route(&closed),
+                Effect::Background { resource, fraction } => {
+                    self.free_parts[resource as usize] = fraction;
+                    self.set_capacity(resource as usize);
+                }
+                Effect::Routes(closed) => {
+                    self.closed = closed;
+                    self.route();
+                }
             }
             self.rates.paths_changed(&self.queues);
         }
     }
 
-    /// Gives each queue its route.
-    fn route(&mut self, closed: &BTreeSet<usize>) {
-        let avoid = Avoid { links: closed.clone(), ..Avoid::default() };
-        let mut known: std::collections::HashMap<(usize, usize), Option<NetworkRoute>> = Default::default();
-        for queue in &mut self.queues {
+    fn set_capacity(&mut self, resource: usize) {
+        let part = self.whole_parts[resource] * self.free_parts[resource];
+        // What bounds nothing is infinite, also as a part.
+        self.capacities[resource] = if part == 0.0 { 0.0 } else { self.resources.usable[resource] * part };
+    }
+
+    /// Gives each queue the shortest route, or the fixed one. A queue keeps the route that was chosen for it, unless a link of it is closed; then
+    /// another one is chosen.
+    fn route(&mut self) {
+        let avoid = Avoid { links: self.closed.clone(), ..Avoid::default() };
+        let mut known: HashMap<(usize, usize), Option<NetworkRoute>> = HashMap::new();
+        for at in 0..self.queues.len() {
+            let queue = &mut self.queues[at];
+            if let Some(route) = &queue.route {
+                if !route.links.iter().any(|link| self.closed.contains(link)) {
+                    continue;
+                }
+                queue.route = None;
+            }
+            let (source, target) = (queue.source, queue.target);
             let mut find = |from: usize, to: usize| {
                 let find = || routes::between(&self.network, from, to, &avoid);
                 known.entry((from, to)).or_insert_with(find).clone()
             };
-            let work = &self.scenario.work[queue.work];
             // The reverse route carries acknowledgements; where there is none, nothing moves.
-            let directions = find(queue.source, queue.target).zip(find(queue.target, queue.source));
-            queue.terms = directions.as_ref().map(|(forward, reverse)| {
-                PathTerms::new(self.scenario, &self.network, work, queue.source, forward, reverse)
-            });
-            queue.path = directions.map_or_else(Vec::new, |(forward, _)| {
-                self.resources.path(queue.source, queue.target, &forward, work.on_tape)
-            });
+            let directions = find(source, target).zip(find(target, source));
+            self.set_route(at, directions);
         }
         self.rates.paths_changed(&self.queues);
+    }
+
+    /// Gives a queue a route and the route back; none if there is no route.
+    fn set_route(&mut self, at: usize, directions: Option<(NetworkRoute, NetworkRoute)>) {
+        let queue = &mut self.queues[at];
+        let work = &self.scenario.work[queue.work];
+        queue.terms = directions.as_ref().map(|(forward, reverse)| {
+            PathTerms::new(self.scenario, &self.network, work, queue.source, forward, reverse)
+        });
+        queue.path = directions.map_or_else(Vec::new, |(forward, _)| {
+            self.resources.path(queue.source, queue.target, &forward, work.on_tape)
+        });
+    }
+
+    /// Chooses the routes of queues whose first file is there.
+    fn choose_routes(&mut self, waits: &[bool]) {
+        let Some(mut chooser) = self.chooser.take() else { return };
+        for at in (0..self.queues.len()).filter(|at| !waits[*at]) {
+            if self.queues[at].route.is_some() || !self.queues[at].is_active(self.now_s) {
+                continue;
+            }
+            let state = ChoiceState {
+                network: &self.network,
+                background: &self.background,
+                usable: &self.resources.usable,
+                capacities: &self.capacities,
+                queues: &self.queues,
+                closed: &self.closed,
+                now_s: self.now_s,
+            };
+            let Some(route) = chooser.choose(&self.queues[at], &state) else { continue };
+            let reverse = route.reversed(&self.network);
+            self.queues[at].route = Some(route.clone());
+            self.set_route(at, reverse.map(|reverse| (route, reverse)));
+            self.rates.paths_changed(&self.queues);
+        }
+        self.chooser = Some(chooser);
     }
 
     /// Which queues wait until another is done.

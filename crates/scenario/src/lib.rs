@@ -35,7 +35,7 @@ use std::time::Duration;
 use model::units::{BitRate, Bytes};
 
 pub use planning::{
-    Congestion, Cost, Crossing, DemandSettings, FixedRoute, FlowDemand, LinkFacts, Scheduler, ServingOrder,
+    Background, RouteChoice, Congestion, Cost, Crossing, DemandSettings, FixedRoute, FlowDemand, LinkFacts, Scheduler, ServingOrder,
     SimulationSettings, SiteFacts, Sizes, Work, Years,
 };
 pub use problem::Problem;
@@ -68,6 +68,8 @@ pub struct Scenario {
     pub work: Vec<Work>,
     /// In the order of the file.
     pub costs: Vec<Cost>,
+    /// What others send over the paths; the simulator's transfers have what is left.
+    pub background: Vec<Background>,
     /// Settings of the simulator.
     pub simulation: SimulationSettings,
 }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use model::money::Money;
+use model::traffic::{ForecastMethod, TrafficShape};
 use model::units::{BitRate, Bytes};
 
 /// The years in which something exists, from the first to the last.
@@ -206,6 +207,35 @@ pub struct Cost {
     pub source: Option<String>,
 }
 
+/// What others send over a path, in each of its directions. Each hour has its own rate, drawn by the seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Background {
+    /// As in the file.
+    pub name: String,
+    /// The line of its header.
+    pub line: usize,
+    /// The number of the path.
+    pub path: usize,
+    /// How it varies.
+    pub shape: TrafficShape,
+    /// Its mean, roughly.
+    pub mean: BitRate,
+    /// By how much its day is later than UTC.
+    pub later: Duration,
+}
+
+/// How a queue of the simulator gets its route, when its first file is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RouteChoice {
+    /// The shortest route, or the fixed one.
+    #[default]
+    Shortest,
+    /// Among the four shortest, the one with the most free capacity at that time.
+    LeastLoaded,
+    /// Among the four shortest, the one on which the queue will be done first, by a forecast of the background traffic.
+    Forecast(ForecastMethod),
+}
+
 /// How transfers get their rates in the simulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
@@ -241,6 +271,8 @@ pub struct SimulationSettings {
     pub congestion: Congestion,
     /// The time after which routes avoid a link that is down, and use it again.
     pub reroute: Duration,
+    /// How queues get their routes.
+    pub choice: RouteChoice,
 }
 
 impl Years {
@@ -264,6 +296,7 @@ impl Default for SimulationSettings {
             scheduler: Scheduler::default(),
             congestion: Congestion::default(),
             reroute: Duration::from_secs(30),
+            choice: RouteChoice::default(),
         }
     }
 }

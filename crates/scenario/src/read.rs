@@ -3,6 +3,7 @@
 //! Does not know: checks that need the whole scenario (see `check`).
 
 mod address;
+mod background;
 mod change;
 mod cost;
 mod facts;
@@ -30,8 +31,10 @@ const LAB_PATHS_MAX: usize = 250;
 /// Each entry of a list is an aggregate of the simulator, or a line of a table.
 const ENTRIES_MAX: usize = 10_000;
 const SCALE_REMEDY: &str = "write what the lab divides rates by, from 1 to 1000000, without quotes, like scale = 100";
-const ROOT_WORDS: [&str; 12] =
-    ["seed", "memory", "scale", "site", "path", "event", "route", "demand", "flow", "work", "cost", "simulate"];
+const ROOT_WORDS: [&str; 13] = [
+    "seed", "memory", "scale", "site", "path", "event", "route", "demand", "flow", "work", "cost", "background",
+    "simulate",
+];
 /// No lab lives longer, so a later event never happens. Sums of such times do not overflow.
 const END_OF_TIME: Duration = Duration::from_secs(1_000_000_000);
 
@@ -75,6 +78,7 @@ pub(super) fn scenario(text: &str) -> Result<(Scenario, ScenarioLines), Problem>
         flows: Vec::new(),
         work: Vec::new(),
         costs: Vec::new(),
+        background: Vec::new(),
         simulation: root.get("simulate").map(work::simulation).transpose()?.unwrap_or_default(),
     };
     let mut lines = ScenarioLines::default();
@@ -92,6 +96,9 @@ pub(super) fn scenario(text: &str) -> Result<(Scenario, ScenarioLines), Problem>
     }
     for entry in bounded(&root, "cost", cost::COST_REMEDY)? {
         scenario.costs.push(cost::cost(entry)?);
+    }
+    for entry in bounded(&root, "background", background::BACKGROUND_REMEDY)? {
+        scenario.background.push(background::background(entry, &scenario)?);
     }
     Ok((scenario, lines))
 }

@@ -28,6 +28,13 @@ pub enum Effect {
         /// From 0.
         fraction: f64,
     },
+    /// The traffic of others leaves this part of a link.
+    Background {
+        /// Its number.
+        resource: u32,
+        /// From 0.01.
+        fraction: f64,
+    },
     /// Routes avoid these links, and no others.
     Routes(BTreeSet<usize>),
 }

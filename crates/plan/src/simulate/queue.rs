@@ -12,6 +12,7 @@ use sched::retry::{Remedy, remedy};
 
 use super::files::{QueueFiles, SimulatedFile};
 use super::law::PathTerms;
+use crate::routes::NetworkRoute;
 
 /// Files of one transfer, as a hub orders them from a node.
 const FILES_PER_TRANSFER: u32 = 1000;
@@ -31,6 +32,8 @@ pub struct SimulatedQueue {
     pub target: usize,
     /// The queue that must be done before this one begins.
     pub after: Option<usize>,
+    /// The route that was chosen for it; none while it has the shortest one, or none.
+    pub route: Option<NetworkRoute>,
     /// The resources that it uses.
     pub path: Vec<u32>,
     /// The terms of its transfers; none while there is no route.
@@ -119,6 +122,7 @@ impl SimulatedQueue {
             source,
             target,
             after: None,
+            route: None,
             path: Vec::new(),
             terms: None,
             rate_bytes_s: 0.0,

@@ -184,3 +184,52 @@ fn work_without_a_route_stays_where_it_is() {
     assert_eq!((outcome.work[0].done, outcome.complete), (0, false));
     assert_eq!(outcome.course.last().unwrap().waiting, 1000);
 }
+
+/// Two routes from `a` to `b`, the shorter one with the traffic of others on it, and work that begins one hour before midnight.
+fn two_routes(background: &str, choice: &str) -> Outcome {
+    run(&format!(
+        "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"10ms\"\nrate = \"10Gbit/s\"\n\
+         [path.a-c]\nrtt = \"50ms\"\nrate = \"6Gbit/s\"\n[path.c-b]\nrtt = \"50ms\"\nrate = \"6Gbit/s\"\n\
+         [background.others]\npath = \"a-b\"\n{background}\n\
+         [work.w]\nfrom = \"a\"\nto = \"b\"\nbytes = \"10TB\"\nfile = \"10GB\"\nat = \"23h\"\n\
+         [simulate]\nduration = \"3d\"\nstep = \"0s\"\nchoice = \"{choice}\"\n"
+    ))
+}
+
+fn hours_of(outcome: &Outcome) -> f64 {
+    assert!(outcome.complete, "{:?}", outcome.ignored);
+    of(outcome, "w").last_s / 3600.0 - 23.0
+}
+
+#[test]
+fn traffic_of_others_leaves_the_rest() {
+    // At night 2.5 times the mean of 2 Gbit/s, by day 0.4 times it, both with noise and growth.
+    let hours = hours_of(&two_routes("shape = \"nightly\"\nmean = \"2Gbit/s\"", "shortest"));
+    assert!((3.0..7.0).contains(&hours), "10 TB at 10 Gbit/s take 2.2 hours alone: {hours}");
+}
+
+#[test]
+fn the_least_loaded_route_is_taken_whatever_comes() {
+    let full_now = "shape = \"daily\"\nmean = \"12Gbit/s\"\nlater = \"6h\"";
+    let hours = hours_of(&two_routes(full_now, "least-loaded"));
+    assert!((3.6..4.2).contains(&hours), "10 TB at 6 Gbit/s take 3.7 hours: {hours}");
+    assert!(hours_of(&two_routes(full_now, "shortest")) > 8.0);
+}
+
+#[test]
+fn a_forecast_avoids_the_route_that_will_be_full() {
+    let full_at_night = "shape = \"nightly\"\nmean = \"4Gbit/s\"";
+    let by_load = hours_of(&two_routes(full_at_night, "least-loaded"));
+    assert!(by_load > 6.0, "it is free before midnight, and nearly full until six: {by_load}");
+    for method in ["seasonal-naive", "trees"] {
+        let hours = hours_of(&two_routes(full_at_night, method));
+        assert!((3.6..4.2).contains(&hours), "{method}: {hours}");
+    }
+}
+
+#[test]
+fn a_chosen_route_is_left_when_it_is_cut() {
+    let cut = "shape = \"nightly\"\nmean = \"4Gbit/s\"\n[[event]]\nat = \"24h\"\npath = \"a-c\"\nset = { down = true }";
+    let outcome = two_routes(cut, "trees");
+    assert!(hours_of(&outcome) > 6.0, "the rest goes over the full route");
+}

@@ -4,9 +4,11 @@
 
 use std::time::Duration;
 
+use model::traffic::ForecastMethod;
+
 use super::facts;
 use super::flow::{check_pairs, required, sites};
-use crate::planning::{Congestion, Scheduler, ServingOrder, SimulationSettings, Sizes, Work};
+use crate::planning::{Congestion, RouteChoice, Scheduler, ServingOrder, SimulationSettings, Sizes, Work};
 use crate::problem::{Problem, instead};
 use crate::source::{Entry, Table};
 use crate::{Scenario, quantity};
@@ -16,7 +18,7 @@ const WORK_WORDS: [&str; 16] = [
     "from", "to", "bytes", "file", "sizes", "at", "over", "copies", "order", "relays", "activity", "priority",
     "deadline", "failures", "streams", "on_tape",
 ];
-const SIMULATION_WORDS: [&str; 5] = ["duration", "step", "scheduler", "congestion", "reroute"];
+const SIMULATION_WORDS: [&str; 6] = ["duration", "step", "scheduler", "congestion", "reroute", "choice"];
 const RELAYS_REMEDY: &str = "write which site feeds which, like relays = { singapore = [\"london\", \"tokyo\"] }";
 
 /// Reads work between sites that were read before.
@@ -70,7 +72,14 @@ pub(super) fn simulation(entry: &Entry) -> Result<SimulationSettings, Problem> {
         scheduler: word(table, "scheduler", &[("hub", Scheduler::Hub), ("none", Scheduler::None)])?,
         congestion: word(table, "congestion", &congestion)?,
         reroute: time("reroute", default.reroute)?,
+        choice: word(table, "choice", &route_choices())?,
     })
+}
+
+/// The words for ways to choose a route: `shortest`, `least-loaded`, or the name of a method of forecasting.
+fn route_choices() -> Vec<(&'static str, RouteChoice)> {
+    let forecasts = ForecastMethod::ALL.map(|method| (method.name(), RouteChoice::Forecast(method)));
+    [("shortest", RouteChoice::Shortest), ("least-loaded", RouteChoice::LeastLoaded)].into_iter().chain(forecasts).collect()
 }
 
 /// One of some words; the default if there is none.
