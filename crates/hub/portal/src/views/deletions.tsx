@@ -14,8 +14,8 @@ interface Deletion {
   expires: string;
 }
 
-/** Counts deletions and undone deletions on this page, so that the list is read again. */
-const changeCount = signal(0);
+/** Counts deletions and undone deletions on this page, so that the list and the folders are read again. */
+export const changeCount = signal(0);
 
 /** Deletes a file or folder; this can be undone for a week. */
 export async function deleteEntry(at: string): Promise<void> {

@@ -9,7 +9,7 @@ import { Rows } from "../rows";
 import { bytes, count, name, time } from "../format";
 import { filesOf, type Upload } from "../uploads";
 import { Crumbs, type Place } from "./crumbs";
-import { deleteEntry } from "./deletions";
+import { changeCount, deleteEntry } from "./deletions";
 import { Preview } from "./preview";
 import { ShareForm } from "./share_form";
 import { Uploads } from "./uploading";
@@ -63,6 +63,10 @@ export function Pane({ side, at, other, places, look }: PaneProps) {
     setPreviewed(undefined);
     setShared(undefined);
   }, [at]);
+  // What was deleted or restored may be in this folder.
+  useEffect(() => {
+    if (changeCount.value > 0) again();
+  }, [changeCount.value]);
   const all = folder?.entries ?? [];
   const found = wanted === "" ? all : all.filter((entry) => entry.name.toLowerCase().includes(wanted.toLowerCase()));
   const chosen = all.filter((entry) => marked.has(entry.href));

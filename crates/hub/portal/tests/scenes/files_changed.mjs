@@ -59,7 +59,6 @@ export async function filesChanged() {
   await left.getByText("1 of 1 entries").waitFor();
   await isAccessible(page, "something deleted");
   await page.getByRole("button", { name: /^Restore .*renamed.txt/ }).click();
-  await left.getByRole("button", { name: "Refresh" }).click();
   await left.getByRole("button", { name: "Look at renamed.txt" }).waitFor();
 
   // Headers of scientific files.
