@@ -60,7 +60,8 @@ fn assert_whole(point: &UdpPoint, count: u64) {
     let received = &point.received;
     assert_eq!((point.sent.datagrams, received.datagrams, point.lost), (count, count, 0), "{point:?}");
     assert_eq!((received.expected, received.ended.as_str()), (Some(count), "complete"));
-    assert_eq!((received.duplicates, received.reordered, received.foreign), (0, 0, 0));
+    // Foreign datagrams are not counted: a late one of another test may arrive at a port that is used again.
+    assert_eq!((received.duplicates, received.reordered), (0, 0));
     assert_eq!(received.bytes, count * u64::from(point.order.bytes));
     assert!(received.lost_runs.is_empty() && !received.bounded);
 }
