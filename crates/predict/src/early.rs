@@ -43,7 +43,8 @@ pub fn early_sign(values: &[Option<f64>], limit: Limit, within_hours: f64) -> Op
         .flat_map(|later| (0..later).map(move |earlier| (earlier, later)))
         .map(|(earlier, later)| (known[later].0 - known[earlier].0, known[later].1 - known[earlier].1))
         .collect();
-    let order: f64 = pairs.iter().map(|(_, change)| change.partial_cmp(&0.0).map_or(0.0, |order| order as i8 as f64)).sum();
+    let order: f64 =
+        pairs.iter().map(|(_, change)| change.partial_cmp(&0.0).map_or(0.0, |order| order as i8 as f64)).sum();
     let count = known.len() as f64;
     let deviation = (count * (count - 1.0) * (2.0 * count + 5.0) / 18.0).sqrt();
     if (order / deviation).abs() < SCORE_MIN {
@@ -90,7 +91,8 @@ mod tests {
     #[test]
     fn a_year_of_steady_light_gives_no_sign() {
         let values = light(0.0, 366 * DAY, 7);
-        let signs = (DAY..values.len()).filter(|end| early_sign(&values[..*end], Limit::AtLeast(-18.0), 48.0).is_some());
+        let signs =
+            (DAY..values.len()).filter(|end| early_sign(&values[..*end], Limit::AtLeast(-18.0), 48.0).is_some());
         assert_eq!(signs.count(), 0);
     }
 }

@@ -26,7 +26,8 @@ pub(crate) fn features(history: History, ahead: usize) -> [f64; COUNT] {
     let at = end + ahead;
     let mean = |hours: usize| values[end - hours..].iter().sum::<f64>() / hours as f64;
     let week_before = values[at - WEEK];
-    let deviation = mean(PRESENT) - values[end - PRESENT - WEEK.min(end - PRESENT)..][..PRESENT].iter().sum::<f64>() / PRESENT as f64;
+    let deviation = mean(PRESENT)
+        - values[end - PRESENT - WEEK.min(end - PRESENT)..][..PRESENT].iter().sum::<f64>() / PRESENT as f64;
     let fading = (-(ahead as f64) / FADING_HOURS).exp();
     let angle = TAU * history.hour_of_day(at) as f64 / DAY as f64;
     [
@@ -50,10 +51,8 @@ pub(crate) fn examples(history: History, step: usize) -> Vec<Example> {
     origins
         .flat_map(|origin| {
             let seen = history.until(origin);
-            (0..HORIZON).map(move |ahead| Example {
-                features: features(seen, ahead),
-                value: history.values[origin + ahead],
-            })
+            (0..HORIZON)
+                .map(move |ahead| Example { features: features(seen, ahead), value: history.values[origin + ahead] })
         })
         .collect()
 }

@@ -8,7 +8,6 @@ mod trees;
 
 use std::fmt;
 
-use model::traffic::ForecastMethod;
 use self::network::Network;
 use self::regression::QuantileRegression;
 use self::seasonal::SeasonalNaive;
@@ -17,6 +16,7 @@ use self::trees::Trees;
 use crate::band::{CALIBRATION, Calibrated};
 use crate::history::{History, ScaledValues, scale};
 use crate::{Band, HourlySeries, PredictError};
+use model::traffic::ForecastMethod;
 
 /// A method that was fitted to a history.
 pub struct Model {

@@ -69,9 +69,8 @@ fn day_score(bands: &[Band], values: &[Option<f64>], mean: f64) -> Option<DaySco
     if known.is_empty() || mean <= 0.0 {
         return None;
     }
-    let average = |of_hour: &dyn Fn(&(Band, f64)) -> f64| {
-        known.iter().map(of_hour).sum::<f64>() / known.len() as f64 * 100.0
-    };
+    let average =
+        |of_hour: &dyn Fn(&(Band, f64)) -> f64| known.iter().map(of_hour).sum::<f64>() / known.len() as f64 * 100.0;
     let large: Vec<f64> = known
         .iter()
         .filter(|(_, value)| *value >= MAPE_MIN * mean)

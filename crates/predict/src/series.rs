@@ -42,16 +42,24 @@ pub enum SeriesError {
 }
 
 impl HourlySeries {
-    /// The means of samples by hour. Each sample is a time in seconds since 1970 and a rate.
+    /// The means of rates by hour. Each sample is a time in seconds since 1970 and a rate.
     ///
     /// # Errors
     /// There are no samples, one is no rate, or they span more than ten years.
-    pub fn from_rates(samples: impl IntoIterator<Item = (i64, f64)>) -> Result<HourlySeries, SeriesError> {
+    pub fn from_rates(samples: &[(i64, f64)]) -> Result<HourlySeries, SeriesError> {
+        match samples.iter().find(|(_, value)| !value.is_finite() || *value < 0.0) {
+            Some((at_s, value)) => Err(SeriesError::NoRate { at_s: *at_s, value: *value }),
+            None => HourlySeries::from_values(samples),
+        }
+    }
+
+    /// The means of values by hour, which may be negative, like optical power in dBm. Each sample is a time in seconds since 1970 and a value.
+    ///
+    /// # Errors
+    /// There are no samples, or they span more than ten years.
+    pub fn from_values(samples: &[(i64, f64)]) -> Result<HourlySeries, SeriesError> {
         let mut hours: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
-        for (at_s, value) in samples {
-            if !value.is_finite() || value < 0.0 {
-                return Err(SeriesError::NoRate { at_s, value });
-            }
+        for (at_s, value) in samples.iter().filter(|(_, value)| value.is_finite()) {
             let (sum, count) = hours.entry(at_s.div_euclid(HOUR_S)).or_default();
             *sum += value;
             *count += 1.0;
@@ -96,7 +104,7 @@ mod tests {
 
     #[test]
     fn samples_of_an_hour_are_averaged_and_gaps_stay_gaps() {
-        let series = HourlySeries::from_rates([(7200, 1.0), (7260, 3.0), (14_400, 8.0)]).unwrap();
+        let series = HourlySeries::from_rates(&[(7200, 1.0), (7260, 3.0), (14_400, 8.0)]).unwrap();
         assert_eq!(series, HourlySeries { first_hour: 2, values: vec![Some(2.0), None, Some(8.0)] });
         assert_eq!(series.mean(), 5.0);
         assert_eq!(series.filled(), [2.0, 5.0, 8.0]);
@@ -104,10 +112,10 @@ mod tests {
 
     #[test]
     fn what_is_no_rate_is_refused() {
-        assert_eq!(HourlySeries::from_rates([]), Err(SeriesError::Empty));
-        let error = HourlySeries::from_rates([(0, f64::NAN)]).unwrap_err();
+        assert_eq!(HourlySeries::from_rates(&[]), Err(SeriesError::Empty));
+        let error = HourlySeries::from_rates(&[(0, f64::NAN)]).unwrap_err();
         assert_eq!(error.to_string(), "the value NaN at 0 s since 1970 is no rate: write a number from 0");
-        let error = HourlySeries::from_rates([(0, 1.0), (i64::MAX / 2, 1.0)]).unwrap_err();
+        let error = HourlySeries::from_rates(&[(0, 1.0), (i64::MAX / 2, 1.0)]).unwrap_err();
         assert!(error.to_string().contains("more than ten years"), "{error}");
     }
 }

@@ -35,8 +35,8 @@ use std::time::Duration;
 use model::units::{BitRate, Bytes};
 
 pub use planning::{
-    Background, RouteChoice, Congestion, Cost, Crossing, DemandSettings, FixedRoute, FlowDemand, LinkFacts, Scheduler, ServingOrder,
-    SimulationSettings, SiteFacts, Sizes, Work, Years,
+    Background, Congestion, Cost, Crossing, DemandSettings, FixedRoute, FlowDemand, LinkFacts, RouteChoice, Scheduler,
+    ServingOrder, SimulationSettings, SiteFacts, Sizes, Work, Years,
 };
 pub use problem::Problem;
 pub use read::LAB_SITES_MAX;

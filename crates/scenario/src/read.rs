@@ -32,7 +32,18 @@ const LAB_PATHS_MAX: usize = 250;
 const ENTRIES_MAX: usize = 10_000;
 const SCALE_REMEDY: &str = "write what the lab divides rates by, from 1 to 1000000, without quotes, like scale = 100";
 const ROOT_WORDS: [&str; 13] = [
-    "seed", "memory", "scale", "site", "path", "event", "route", "demand", "flow", "work", "cost", "background",
+    "seed",
+    "memory",
+    "scale",
+    "site",
+    "path",
+    "event",
+    "route",
+    "demand",
+    "flow",
+    "work",
+    "cost",
+    "background",
     "simulate",
 ];
 /// No lab lives longer, so a later event never happens. Sums of such times do not overflow.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
+use model::traffic::TrafficShape;
 
 use super::HubOption;
 
@@ -34,6 +35,8 @@ pub enum PlanAction {
     Simulate(PlanSimulate),
     /// Simulate several scenarios side by side
     Compare(PlanCompare),
+    /// Forecast the traffic of a path, and score the methods; or find a value that drifts towards a limit
+    Predict(PlanPredict),
     /// Print a hub's collaboration, with the jobs that wait there, as a scenario
     Twin(HubOption),
     /// Write one page with demand, cost, links and simulation
@@ -116,6 +119,55 @@ pub struct PlanSimulate {
     /// Write the result as a page to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// Forecast the next 24 hours of a history of traffic.
+///
+/// Five methods are fitted to the history without its last days, and scored on these days. The method with the least error
+/// forecasts the next day. A history needs four weeks more than the days that are held out.
+///
+/// With --falls-below or --rises-above the values may be anything, like optical power in dBm. The command exits with code 3 if
+/// they drift towards the limit.
+#[derive(Debug, ClapArgs)]
+#[group(id = "history", required = true, args = ["file", "path", "interface", "synthetic"])]
+pub struct PlanPredict {
+    /// A CSV file with the columns time (seconds since 1970, or RFC 3339) and value (bit/s)
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Read the throughput between these sites from the watch's archive
+    #[arg(long, num_args = 2, value_names = ["A", "B"])]
+    pub path: Vec<String>,
+    /// Read the counters of this interface from the watch's archive: what it sends
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Draw 10 weeks of synthetic traffic of this shape: daily, nightly, bursts or shifted
+    #[arg(long, value_name = "SHAPE", value_parser = traffic_shape)]
+    pub synthetic: Option<TrafficShape>,
+    /// Read the archive from this time on
+    #[arg(long, value_name = "TIME", default_value = "84d")]
+    pub since: String,
+    /// The number of days on which the methods are scored
+    #[arg(long, value_name = "DAYS", default_value_t = 14, value_parser = clap::value_parser!(u16).range(2..=365))]
+    pub held_out: u16,
+    /// The seed of all random numbers
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    /// Find a drift of the last day that leads below this value
+    #[arg(long, value_name = "VALUE", allow_negative_numbers = true, conflicts_with = "rises_above")]
+    pub falls_below: Option<f64>,
+    /// Find a drift of the last day that leads above this value
+    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    pub rises_above: Option<f64>,
+    /// Report a drift only if it reaches the limit within this number of hours
+    #[arg(long, value_name = "HOURS", default_value_t = 48.0)]
+    pub within: f64,
+    #[command(flatten)]
+    pub at: HubOption,
+}
+
+fn traffic_shape(name: &str) -> Result<TrafficShape, String> {
+    let names = TrafficShape::ALL.map(TrafficShape::name).join(", ");
+    TrafficShape::of_name(name).ok_or_else(|| format!("write one of {names}"))
 }
 
 #[derive(Debug, ClapArgs)]

@@ -6,6 +6,7 @@ mod figures;
 mod links;
 mod overlay;
 mod page;
+mod predict;
 mod simulation;
 mod twin;
 
@@ -42,6 +43,7 @@ pub fn run(plan: &PlanArgs, settings: &Settings, printer: &Printer) -> Result<Ex
         PlanAction::Overlay(args) => overlay::run(args, &load(&args.scenario)?, printer),
         PlanAction::Simulate(args) => simulate(args, load(&args.scenario)?, printer),
         PlanAction::Compare(args) => compare::run(args, printer),
+        PlanAction::Predict(args) => predict::run(args, settings, printer),
         PlanAction::Twin(at) => twin::run(at, settings, printer),
         PlanAction::Report(args) => page::run(args, &load(&args.scenario)?, printer),
     }

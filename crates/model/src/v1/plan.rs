@@ -262,3 +262,82 @@ pub struct PlanMoment {
     /// Bytes that wait at their sources.
     pub buffered_bytes: f64,
 }
+
+/// Forecasts of traffic, and how good they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanPrediction {
+    /// Always 1.
+    pub v: u8,
+    /// `plan_prediction`.
+    pub event: String,
+    /// Where the history comes from.
+    pub source: String,
+    /// Hours of history, gaps included.
+    pub hours: u64,
+    /// The days at the end of the history that the methods did not see before they forecast them.
+    pub held_out_days: u64,
+    /// The scores of the methods on these days, the simplest method first.
+    pub scores: Vec<PlanScore>,
+    /// The method with the least error.
+    pub best: String,
+    /// The forecast of the best method for the hours after the history.
+    pub forecast: Vec<PlanForecastHour>,
+}
+
+/// How good the forecasts of a method are: means over days, each with its standard error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanScore {
+    /// The method.
+    pub method: String,
+    /// The mean absolute error, percent of the mean.
+    pub error_percent: PlanEstimate,
+    /// The mean absolute percentage error (MAPE) of the hours with at least a tenth of the mean.
+    pub mape_percent: PlanEstimate,
+    /// The pinball loss of the quantiles 10, 50 and 90 %, percent of the mean.
+    pub pinball_percent: PlanEstimate,
+    /// The share of hours between the quantiles 10 and 90 %; 80 is right.
+    pub covered_percent: PlanEstimate,
+    /// The error less that of the seasonal naive forecast of the same days; negative if the method is better.
+    pub over_naive_percent: PlanEstimate,
+}
+
+/// A mean with its standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanEstimate {
+    /// The mean.
+    pub mean: f64,
+    /// Its standard error.
+    pub error: f64,
+}
+
+/// The forecast of one hour, bit/s.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanForecastHour {
+    /// The beginning of the hour (RFC 3339).
+    pub at: String,
+    /// The rate is below in one of ten hours.
+    pub low_bit_s: f64,
+    /// The rate is below in five of ten hours.
+    pub median_bit_s: f64,
+    /// The rate is below in nine of ten hours.
+    pub high_bit_s: f64,
+}
+
+/// Whether a value drifts towards a limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanEarlySign {
+    /// Always 1.
+    pub v: u8,
+    /// `plan_early_sign`.
+    pub event: String,
+    /// Where the history comes from.
+    pub source: String,
+    /// The limit.
+    pub limit: f64,
+    /// Whether the value drifts towards the limit and reaches it soon.
+    pub drifts: bool,
+    /// The change in an hour; none without a drift.
+    pub slope_per_hour: Option<f64>,
+    /// Hours until the limit is reached; none without a drift.
+    pub hours_left: Option<f64>,
+}

@@ -43,7 +43,8 @@ impl Forecaster for QuantileRegression {
     fn forecast(&self, history: History) -> Result<Vec<Band>, PredictError> {
         let band = |ahead: usize| {
             let features = features::features(history, ahead);
-            let value = |weights: &[f64; COUNT]| weights.iter().zip(features).map(|(weight, value)| weight * value).sum();
+            let value =
+                |weights: &[f64; COUNT]| weights.iter().zip(features).map(|(weight, value)| weight * value).sum();
             Band::sorted(self.weights.each_ref().map(value))
         };
         Ok((0..HORIZON).map(band).collect())
@@ -61,10 +62,9 @@ fn fit_quantile(examples: &[Example], quantile: f64) -> Result<[f64; COUNT], Pre
         let row: Vec<_> = function.chain([(above, 1.0), (below, -1.0)]).collect();
         program.add_constraint(row, ComparisonOp::Eq, example.value);
     }
-    let solution = program.solve().map_err(|error| PredictError::NotFitted {
-        method: "quantile-regression",
-        reason: error.to_string(),
-    })?;
+    let solution = program
+        .solve()
+        .map_err(|error| PredictError::NotFitted { method: "quantile-regression", reason: error.to_string() })?;
     let mut found = [0.0; COUNT];
     for (found, weight) in found.iter_mut().zip(&weights) {
         *found = solution[*weight];

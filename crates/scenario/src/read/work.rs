@@ -79,7 +79,10 @@ pub(super) fn simulation(entry: &Entry) -> Result<SimulationSettings, Problem> {
 /// The words for ways to choose a route: `shortest`, `least-loaded`, or the name of a method of forecasting.
 fn route_choices() -> Vec<(&'static str, RouteChoice)> {
     let forecasts = ForecastMethod::ALL.map(|method| (method.name(), RouteChoice::Forecast(method)));
-    [("shortest", RouteChoice::Shortest), ("least-loaded", RouteChoice::LeastLoaded)].into_iter().chain(forecasts).collect()
+    [("shortest", RouteChoice::Shortest), ("least-loaded", RouteChoice::LeastLoaded)]
+        .into_iter()
+        .chain(forecasts)
+        .collect()
 }
 
 /// One of some words; the default if there is none.
