@@ -24,8 +24,8 @@ pub(crate) const CALIBRATION: usize = 2 * WEEK;
 const CALIBRATION_STEP: usize = 29;
 /// Errors are collected for blocks of so many hours of a forecast: later hours have larger errors.
 const BLOCK: usize = 6;
-/// What is added to values before their ratio is taken, so that hours without traffic count: one percent of the mean.
-const OFFSET: f64 = 0.01;
+/// What is added to values before their ratio is taken, so that hours without traffic count: a tenth of the mean.
+const OFFSET: f64 = 0.1;
 
 impl Band {
     /// Three quantiles in their order, none negative: regressions for several quantiles may cross.

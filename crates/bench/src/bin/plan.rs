@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use bench::machine;
-use bench::plan::{hl_lhc, questions};
+use bench::plan::{hl_lhc, prediction, questions};
 use bench::program::{self, Results};
 use clap::Parser;
 use plan::simulate;
@@ -50,6 +50,7 @@ fn run(args: &Args) -> Result<bool> {
             let _ = writeln!(text, "| {} | {} |", version.name, version.answer);
         }
     }
+    text.push_str(&prediction::markdown()?);
     print!("{text}");
     Results::open(args.out.as_deref())?.write("plan.md", text)?;
     Ok(scale.is_met)
