@@ -44,21 +44,29 @@ pub fn disturbances(scenario: &Scenario, network: &Network, resources: &Resource
     let mut all = Vec::new();
     let mut ignored = Vec::new();
     let mut closures: Vec<Closure> = Vec::new();
+    let reroute_s = scenario.simulation.reroute.as_secs_f64();
     for event in &scenario.events {
+        let links = links(network, &event.change);
+        let from_s = event.at.as_secs_f64();
+        let until_s = end_s(event);
+        // An operator who withdraws a path moves its traffic before anything is lost.
+        if event.change.words.contains(&Word::Withdrawn(true)) {
+            closures.push(Closure { from_s, until_s, follow_s: 0.0, links });
+            continue;
+        }
         match fraction(scenario, &event.change) {
             Some(fraction) => {
-                let links = links(network, &event.change);
                 for resource in touched(&links, &event.change).filter_map(|resource| resources.number(resource)) {
                     all.extend(capacity_changes(event, resource, fraction));
                 }
                 if fraction == 0.0 {
-                    closures.push(Closure { from_s: event.at.as_secs_f64(), until_s: end_s(event), links });
+                    closures.push(Closure { from_s, until_s, follow_s: reroute_s, links });
                 }
             }
             None => ignored.push(format!("event at {} s", event.at.as_secs_f64())),
         }
     }
-    all.extend(route_changes(&closures, scenario.simulation.reroute.as_secs_f64()));
+    all.extend(route_changes(&closures));
     all.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     (all, ignored)
 }
@@ -67,6 +75,8 @@ pub fn disturbances(scenario: &Scenario, network: &Network, resources: &Resource
 struct Closure {
     from_s: f64,
     until_s: f64,
+    /// After how long routes follow.
+    follow_s: f64,
     links: Vec<usize>,
 }
 
@@ -80,14 +90,15 @@ fn capacity_changes(event: &Event, resource: u32, fraction: f64) -> impl Iterato
     std::iter::once(change(event.at.as_secs_f64(), fraction)).chain(back)
 }
 
-/// After each closure and each opening, routes follow with a delay.
-fn route_changes(closures: &[Closure], reroute_s: f64) -> Vec<Disturbance> {
-    let times = closures.iter().flat_map(|closure| [closure.from_s, closure.until_s]).filter(|at| at.is_finite());
+/// After each closure and each opening, routes follow with its delay.
+fn route_changes(closures: &[Closure]) -> Vec<Disturbance> {
+    let times = closures.iter().flat_map(|it| [(it.from_s, it.follow_s), (it.until_s, it.follow_s)]);
     times
-        .map(|at| {
+        .filter(|(at, _)| at.is_finite())
+        .map(|(at, follow_s)| {
             let closed = closures.iter().filter(|closure| closure.from_s <= at && at < closure.until_s);
             let links = closed.flat_map(|closure| closure.links.iter().copied()).collect();
-            Disturbance { at_s: at + reroute_s, effect: Effect::Routes(links) }
+            Disturbance { at_s: at + follow_s, effect: Effect::Routes(links) }
         })
         .collect()
 }
@@ -99,7 +110,7 @@ fn fraction(scenario: &Scenario, change: &Change) -> Option<f64> {
         Target::Uplink { site } => scenario.sites[site].uplink.as_ref().and_then(|uplink| uplink.rate),
     };
     change.words.iter().find_map(|word| match (word, stated) {
-        (Word::Down(true) | Word::Withdrawn(true), _) => Some(0.0),
+        (Word::Down(true), _) => Some(0.0),
         (Word::Rate(Some(rate)), Some(stated)) => Some(rate.0 as f64 / stated.0 as f64),
         _ => None,
     })

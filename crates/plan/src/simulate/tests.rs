@@ -233,3 +233,13 @@ fn a_chosen_route_is_left_when_it_is_cut() {
     let outcome = two_routes(cut, "trees");
     assert!(hours_of(&outcome) > 6.0, "the rest goes over the full route");
 }
+
+#[test]
+fn a_path_that_is_withdrawn_loses_its_traffic_to_the_other_route_at_once() {
+    let text = "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"10ms\"\nrate = \"10Gbit/s\"\n\
+                [path.a-c]\nrtt = \"50ms\"\nrate = \"5Gbit/s\"\n[path.c-b]\nrtt = \"50ms\"\nrate = \"5Gbit/s\"\n\
+                [work.w]\nfrom = \"a\"\nto = \"b\"\nbytes = \"1TB\"\nfile = \"1GB\"\n\
+                [[event]]\nat = \"400s\"\npath = \"a-b\"\nset = { withdrawn = true }\n\
+                [simulate]\nstep = \"0s\"\nreroute = \"600s\"\n";
+    assert_near(of(&run(text), "w").last_s, 400.0 + 2.0 * (800.0 / PAYLOAD - 400.0), STARTUP_S);
+}
