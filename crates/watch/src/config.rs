@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use model::id::Uuid;
 use model::units::BitRate;
 
-pub use interface::{CounterSource, Interface};
+pub use interface::{CounterSource, Interface, SnmpCipher, SnmpDigest, SnmpLogin, SnmpUser};
 pub use problem::ConfigError;
 pub use register::{LookupService, RecordForm, Register};
 

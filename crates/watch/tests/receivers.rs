@@ -1,4 +1,4 @@
-//! Tests with real servers: the archive on PostgreSQL, Prometheus as a receiver, and an SNMP agent.
+//! Tests with real servers: the archive on PostgreSQL, and Prometheus as a receiver.
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
 #[path = "../../hub/tests/servers/postgres.rs"]
@@ -16,7 +16,6 @@ use tokio::runtime::Runtime;
 use watch::archive::columns::LATENCY;
 use watch::archive::store::{Archive, NewRow, SeriesKey};
 use watch::archive::{DAY, Level, Row};
-use watch::counters::{row_between, snmp};
 use watch::remote_write::RemoteWrite;
 use web::{Dialer, Headers, HttpUrl, Method};
 
@@ -150,65 +149,4 @@ fn prometheus_receives_measurements() {
     for part in ["\"source\":\"a\"", "\"target\":\"b\"", "\"test\":\"latency\""] {
         assert!(found.contains(part), "{found}");
     }
-}
-
-/// The agent of Net-SNMP, with the community `watched`.
-struct Agent {
-    child: Child,
-    at: String,
-    _dir: tempfile::TempDir,
-}
-
-impl Agent {
-    fn start() -> Option<Agent> {
-        let program = ["/usr/sbin/snmpd", "snmpd"]
-            .into_iter()
-            .find(|program| Command::new(program).arg("-v").output().is_ok())?;
-        let dir = tempfile::tempdir().unwrap();
-        let config = dir.path().join("snmpd.conf");
-        std::fs::write(&config, "rocommunity watched 127.0.0.1\n").unwrap();
-        let port = free_port(|port| std::net::UdpSocket::bind(("127.0.0.1", port)).is_ok());
-        let at = format!("127.0.0.1:{port}");
-        let mut command = Command::new(program);
-        command
-            .args(["-f", "-Ln", "-C", "-c"])
-            .arg(&config)
-            .arg(format!("udp:{at}"))
-            .env("SNMP_PERSISTENT_DIR", dir.path());
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
-        Some(Agent { child, at, _dir: dir })
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[test]
-fn an_agent_of_snmp_is_read_by_name_and_by_number() {
-    let Some(agent) = Agent::start() else {
-        return skipped(
-            "an_agent_of_snmp_is_read_by_name_and_by_number",
-            "there is no snmpd (scripts/setup.sh installs it)",
-        );
-    };
-    let first = until("the agent answers", || snmp::read(&agent.at, "lo", "watched").ok());
-    let quiet = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let to = quiet.local_addr().unwrap();
-    let more = until("the agent counts octets of the loopback interface", || {
-        for _ in 0..100 {
-            quiet.send_to(&[0; 1_000], to).unwrap();
-        }
-        let reading = snmp::read(&agent.at, "1", "watched").unwrap();
-        (reading.in_octets? >= first.in_octets? + 50_000).then_some(reading)
-    });
-    assert!(more.out_octets >= first.out_octets && more.at >= first.at && more.in_errors.is_some(), "{more:?}");
-    assert!(row_between(&first, &more).unwrap().values[0] > Some(0));
-    let unknown = snmp::read(&agent.at, "et-0/0/1", "watched").unwrap_err();
-    assert!(unknown.contains("no interface \"et-0/0/1\""), "{unknown}");
-    let unknown = snmp::read(&agent.at, "4000000", "watched").unwrap_err();
-    assert!(unknown.contains("no interface 4000000"), "{unknown}");
 }

@@ -6,9 +6,10 @@ use std::thread::JoinHandle;
 use tokio::runtime::Handle;
 use web::Dialer;
 
-use super::{Reading, snmp, text};
+use super::snmp::SnmpInterface;
+use super::{Reading, text};
 use crate::collector::{StopSignal, node_api};
-use crate::config::{CounterSource, Interface};
+use crate::config::{CounterSource, Interface, SnmpLogin};
 use crate::fetch::bytes;
 use crate::state::Watch;
 
@@ -30,11 +31,12 @@ pub fn start(
 
 fn run(watch: &Watch, name: &str, dialer: &Dialer, stop: &StopSignal, runtime: &Handle) {
     let configured = || watch.watched.load().config.interfaces.iter().find(|interface| interface.name == name).cloned();
+    let mut agent = KnownAgent::default();
     while !stop.is_set()
         && let Some(interface) = configured()
     {
-        let taken =
-            read(watch, &interface, dialer).and_then(|readings| runtime.block_on(watch.take_readings(name, readings)));
+        let taken = read(watch, &interface, dialer, &mut agent)
+            .and_then(|readings| runtime.block_on(watch.take_readings(name, readings)));
         if let Err(why) = taken {
             tracing::warn!(interface = name, why, "the counters of an interface cannot be read");
             watch.interfaces().record_error(name, why);
@@ -43,8 +45,29 @@ fn run(watch: &Watch, name: &str, dialer: &Dialer, stop: &StopSignal, runtime: &
     }
 }
 
+/// The agent of the present configuration of an interface: its session lasts from one reading to the next.
+#[derive(Default)]
+struct KnownAgent(Option<(CounterSource, SnmpInterface)>);
+
+impl KnownAgent {
+    /// Reads the interface of an agent; `source` is its configuration.
+    fn read(
+        &mut self,
+        source: &CounterSource,
+        agent: &str,
+        interface: &str,
+        login: &SnmpLogin,
+    ) -> Result<Reading, String> {
+        let interface = match self.0.take() {
+            Some((known, interface)) if known == *source => interface,
+            _ => SnmpInterface::new(agent, interface, login.clone()),
+        };
+        self.0.insert((source.clone(), interface)).1.read()
+    }
+}
+
 /// Reads an interface now.
-fn read(watch: &Watch, interface: &Interface, dialer: &Dialer) -> Result<Vec<Reading>, String> {
+fn read(watch: &Watch, interface: &Interface, dialer: &Dialer, known: &mut KnownAgent) -> Result<Vec<Reading>, String> {
     match &interface.source {
         CounterSource::Node(node) => {
             let place = watch.watched.load().config.places.get(node).cloned();
@@ -54,12 +77,8 @@ fn read(watch: &Watch, interface: &Interface, dialer: &Dialer) -> Result<Vec<Rea
         }
         CounterSource::Csv(from) => text::csv(&bytes(from, dialer)?).map_err(|why| format!("{from}: {why}")),
         CounterSource::Json(from) => text::json(&bytes(from, dialer)?).map_err(|why| format!("{from}: {why}")),
-        CounterSource::Snmp { agent, interface, community_file } => {
-            let community = match community_file {
-                Some(file) => std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?,
-                None => "public".to_owned(),
-            };
-            Ok(vec![snmp::read(agent, interface, community.trim())?])
+        source @ CounterSource::Snmp { agent, interface, login } => {
+            Ok(vec![known.read(source, agent, interface, login)?])
         }
     }
 }

@@ -3,7 +3,7 @@
 use model::v1::watch::Health;
 
 use super::*;
-use crate::config::Config;
+use crate::config::{Config, CounterSource, SnmpCipher, SnmpDigest, SnmpLogin, SnmpUser};
 
 const CONFIG: &str =
     "[[interface]]\nname = \"border\"\nsite = \"geneva\"\ncapacity = \"10G\"\ncsv = \"counters.csv\"\n";
@@ -126,9 +126,45 @@ fn an_invalid_text_is_refused_with_its_place() {
     assert!(config("").contains("csv, json, node or snmp"), "{}", config(""));
     assert!(config("csv = \"a\"\njson = \"b\"\n").contains("csv, json, node or snmp"));
     assert!(config("snmp = \"snmp://router\"\n").contains("snmp://HOST[:PORT]/INTERFACE"));
+    assert!(config("csv = \"a\"\ncommunity-file = \"c\"\n").contains("belong to snmp"));
     assert!(config("csv = \"a\"\nlink = \"geant\"\n").contains("site or link"));
     assert!(config("csv = \"a\"\nevery = \"1s\"\n").contains("every"));
     assert!(
         Config::parse(&format!("{odd}csv = \"a\"\n").repeat(2)).unwrap_err().to_string().contains("two interfaces")
     );
+}
+
+#[test]
+fn a_user_of_snmpv3_has_files_for_its_passwords() {
+    let parse = |user: &str| {
+        let interface = "[[interface]]\nname = \"x\"\nsite = \"s\"\nsnmp = \"snmp://router/1\"\n";
+        Config::parse(&format!("{interface}{user}\n"))
+    };
+    let login = |user: &str| match &parse(user).unwrap().interfaces[0].source {
+        CounterSource::Snmp { login, .. } => login.clone(),
+        other => panic!("{other:?}"),
+    };
+    let expected = |auth, privacy| SnmpLogin::User(SnmpUser { name: "w".into(), auth, auth_file: "a".into(), privacy });
+    assert_eq!(login(""), SnmpLogin::Community(None));
+    assert_eq!(login(r#"user = { name = "w", auth-file = "a" }"#), expected(SnmpDigest::Sha256, None));
+    assert_eq!(
+        login(r#"user = { name = "w", auth-file = "a", auth = "sha-1", privacy-file = "p" }"#),
+        expected(SnmpDigest::Sha1, Some((SnmpCipher::Aes128, "p".into())))
+    );
+    for (user, part) in [
+        (r#"user = { name = "w" }"#, "auth-file"),
+        (r#"user = { name = "w", auth-file = "a", auth = "md5" }"#, "md5"),
+        (r#"user = { name = "w", auth-file = "a", privacy-file = "p", privacy = "des" }"#, "des"),
+        (r#"user = { name = "w", auth-file = "a", privacy = "aes-128" }"#, "privacy-file is missing"),
+        (
+            r#"user = { name = "w", auth-file = "a", auth = "sha-1", privacy-file = "p", privacy = "aes-256" }"#,
+            "shorter than the key",
+        ),
+        (r#"user = { name = "", auth-file = "a" }"#, "1 to 32 bytes"),
+        (r#"user = { name = "w", password = "secret-in-the-file" }"#, "password"),
+        ("community-file = \"c\"\nuser = { name = \"w\", auth-file = \"a\" }", "one of them"),
+    ] {
+        let why = parse(user).unwrap_err().to_string();
+        assert!(why.contains(part), "{user}: {why}");
+    }
 }
