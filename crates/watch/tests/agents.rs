@@ -184,3 +184,101 @@ fn faketime() -> Option<PathBuf> {
     let library = |directory: std::fs::DirEntry| directory.path().join("faketime/libfaketime.so.1");
     directories.flatten().map(library).find(|library| library.exists())
 }
+
+/// Lines of `pass`: the identifier of an object, its type and its value.
+const ANSWER: &str = r#"
+function compare(a, b, left, right, n, m, at) {
+    n = split(substr(a, 2), left, "."); m = split(substr(b, 2), right, ".")
+    for (at = 1; at <= n && at <= m; at++) if (left[at] + 0 != right[at] + 0) return left[at] + 0 < right[at] + 0 ? -1 : 1
+    return n - m
+}
+{
+    order = compare($1, wanted)
+    if (mode == "-g" ? order == 0 : order > 0 && (best == "" || compare($1, best) < 0)) { best = $1; type = $2; $1 = $2 = ""; value = substr($0, 3) }
+}
+END { if (best != "") { print best; print type; print value } }
+"#;
+
+/// The tables of a host with optics, which the agent answers from files.
+struct Tables(tempfile::TempDir);
+
+impl Tables {
+    /// The tables below ENTITY-MIB (47) and ENTITY-SENSOR-MIB (99).
+    const ROOTS: [&str; 2] = ["47", "99"];
+
+    fn new() -> Tables {
+        let tables = Tables(tempfile::tempdir().unwrap());
+        std::fs::write(tables.0.path().join("answer.awk"), ANSWER).unwrap();
+        // Never empty: the agent caches the answer to a command that is repeated.
+        tables.set(&[(10, [8, 9, 0, 35])]);
+        tables
+    }
+
+    fn config(&self) -> String {
+        let dir = self.0.path().display();
+        let script = self.0.path().join("answer.sh");
+        std::fs::write(&script, format!("exec awk -v mode=\"$2\" -v wanted=\"$3\" -f {dir}/answer.awk {dir}/\"$1\"\n"))
+            .unwrap();
+        let pass = |root: &str| format!("pass .1.3.6.1.2.1.{root} /bin/sh {dir}/answer.sh {root}\n");
+        format!("{USERS}{}", Tables::ROOTS.map(pass).concat())
+    }
+
+    /// Replaces the tables: parts of the host (number, name, container), and sensors (number, type, scale, precision, value).
+    fn set(&self, sensors: &[(u32, [i64; 4])]) {
+        let parts = [
+            (5, "port of lo", 1),
+            (6, "optic of lo", 5),
+            (7, "Rx Power lane 1", 6),
+            (8, "Rx Power lane 2", 6),
+            (9, "Tx Power lane 1", 6),
+            (10, "Temperature", 6),
+            (12, "port of another", 1),
+            (13, "Rx Power", 12),
+        ];
+        let parts = parts.iter().map(|(part, name, within)| {
+            let entry = ".1.3.6.1.2.1.47.1.1.1.1";
+            format!("{entry}.4.{part} integer {within}\n{entry}.7.{part} string {name}\n")
+        });
+        let aliases = [(5, 1), (12, 77)]
+            .map(|(part, index)| format!(".1.3.6.1.2.1.47.1.3.2.1.2.{part}.0 objectid .1.3.6.1.2.1.2.2.1.1.{index}\n"));
+        std::fs::write(self.0.path().join("47"), parts.chain(aliases).collect::<String>()).unwrap();
+        let sensors = sensors.iter().map(|(part, [kind, scale, precision, value])| {
+            let cells = [*kind, *scale, *precision, *value, 1];
+            let cell = |(at, cell): (usize, i64)| format!(".1.3.6.1.2.1.99.1.1.1.{}.{part} integer {cell}\n", at + 1);
+            cells.into_iter().enumerate().map(cell).collect::<String>()
+        });
+        std::fs::write(self.0.path().join("99"), sensors.collect::<String>()).unwrap();
+    }
+}
+
+#[test]
+fn light_is_read_from_the_sensors_of_the_interface() {
+    let tables = Tables::new();
+    let Some(agent) = Snmpd::start("light_is_read_from_the_sensors_of_the_interface", &tables.config()) else { return };
+    let secrets = Secrets::new();
+    let dark = until("the agent answers", || read(&agent, "lo", secrets.modern()).ok());
+    assert_eq!(dark.light_in_dbm, None, "the host has no sensors of light");
+    // Watts in microwatts, and with a tenth of them; what is sent, and the temperature, are no light that is received.
+    let with = |lane_2: i64| {
+        [(7, [6, 7, 1, 5_012]), (8, [6, 7, 0, lane_2]), (9, [6, 7, 0, 1]), (10, [8, 9, 0, 35]), (13, [6, 7, 0, 1])]
+    };
+    tables.set(&with(631));
+    let mut interface = SnmpInterface::new(&agent.at, "lo", secrets.modern());
+    let light = |interface: &mut SnmpInterface| {
+        interface.read().unwrap().light_in_dbm.map(|light| (light * 100.0).round() / 100.0)
+    };
+    assert_eq!(light(&mut interface), Some(-3.0), "the weaker lane counts");
+    tables.set(&with(100));
+    let before = interface.read().unwrap();
+    assert_eq!(light(&mut interface), Some(-10.0));
+    let after = interface.read().unwrap();
+    let row = row_between(&Reading { at: before.at - 1_000, ..before }, &after).unwrap();
+    assert_eq!(row.values[6], Some(-10_000), "it is stored as light of CSV is");
+    // Another optic, with another sensor: it is found at the next reading.
+    tables.set(&[(9, [6, 7, 0, 1])]);
+    assert_eq!(light(&mut interface), None);
+    tables.set(&[(8, [14, 9, 2, -725])]);
+    assert_eq!(light(&mut interface), Some(-7.25));
+    let by_number = SnmpInterface::new(&agent.at, "1", secrets.modern()).read().unwrap();
+    assert_eq!(by_number.light_in_dbm, Some(-7.25));
+}

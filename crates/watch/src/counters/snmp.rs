@@ -1,8 +1,10 @@
-//! Counters by SNMP: the interfaces MIB (RFC 2863).
+//! Counters by SNMP: the interfaces MIB (RFC 2863), and light ([`light`]).
 
 mod agent;
+mod light;
 
 use agent::{Agent, Cell};
+use light::Receivers;
 
 use super::Reading;
 use crate::config::SnmpLogin;
@@ -37,6 +39,7 @@ pub struct SnmpInterface {
     is_numbered: bool,
     /// Its number; none before an interface with the wanted name was looked for.
     index: Option<u64>,
+    receivers: Receivers,
 }
 
 impl SnmpInterface {
@@ -44,7 +47,13 @@ impl SnmpInterface {
     pub fn new(agent: &str, interface: &str, login: SnmpLogin) -> SnmpInterface {
         let index = interface.parse().ok();
         let agent = Agent::new(agent, login);
-        SnmpInterface { agent, wanted: interface.to_owned(), is_numbered: index.is_some(), index }
+        SnmpInterface {
+            agent,
+            wanted: interface.to_owned(),
+            is_numbered: index.is_some(),
+            index,
+            receivers: Receivers::default(),
+        }
     }
 
     /// Reads the interface now.
@@ -52,7 +61,13 @@ impl SnmpInterface {
     /// # Errors
     /// The agent does not answer, does not accept the community or the user, or has no such interface.
     pub fn read(&mut self) -> Result<Reading, String> {
-        let cells = self.current_cells()?;
+        let (index, cells) = self.current_cells()?;
+        let if_name = cells[0].text().unwrap_or_default();
+        let light_in_dbm = self.receivers.read(&mut self.agent, index, if_name).unwrap_or_else(|why| {
+            // Octets without light are better than neither.
+            tracing::warn!(interface = self.wanted, why, "the light of an interface cannot be read");
+            None
+        });
         let [_, in_octets, out_octets, in_errors, out_errors, in_discards, out_discards, speed] =
             cells.each_ref().map(Cell::unsigned);
         if in_octets.is_none() && out_octets.is_none() {
@@ -67,21 +82,23 @@ impl SnmpInterface {
             out_errors,
             discards: in_discards.zip(out_discards).map(|(received, sent)| received.saturating_add(sent)),
             capacity_bit_s: speed.filter(|speed| *speed > 0).map(|speed| speed as f64 * 1e6),
+            light_in_dbm,
             ..Reading::default()
         })
     }
 
-    /// The cells of the interface, whose number may have changed with a restart of the agent.
-    fn current_cells(&mut self) -> Result<InterfaceCells, String> {
+    /// The number and the cells of the interface. The number may have changed with a restart of the agent.
+    fn current_cells(&mut self) -> Result<(u64, InterfaceCells), String> {
         if let Some(index) = self.index {
             let cells = self.cells(index)?;
             if self.is_numbered || cells[0].text() == Some(&self.wanted) {
-                return Ok(cells);
+                return Ok((index, cells));
             }
         }
         let index = self.index_of_name()?;
         self.index = Some(index);
-        self.cells(index)
+        self.receivers = Receivers::default();
+        Ok((index, self.cells(index)?))
     }
 
     fn cells(&mut self, index: u64) -> Result<InterfaceCells, String> {

@@ -61,6 +61,15 @@ impl Cell {
         }
     }
 
+    /// As a number with a sign.
+    pub(super) fn integer(&self) -> Option<i64> {
+        match self {
+            Cell::Integer(number) => Some(*number),
+            Cell::Unsigned(number) => i64::try_from(*number).ok(),
+            _ => None,
+        }
+    }
+
     /// As a text.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
