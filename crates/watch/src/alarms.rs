@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use model::v1::probe::Direction;
 use model::v1::watch::{Acknowledgement, Alarm, AlarmKind, Annotation, Health};
 
+use crate::diagnosis::is_diagnosed;
 use crate::judge::{Finding, remedy};
 use crate::segments::NETWORK;
 use crate::time;
@@ -50,6 +51,8 @@ impl Change {
 struct OpenAlarm {
     alarm: Alarm,
     is_raised: bool,
+    /// Whether its evidence has become richer, so that it is to be stored and sent again.
+    is_renewed: bool,
     /// When the finding was there first, and last: milliseconds since 1970.
     first: i64,
     last: i64,
@@ -63,6 +66,7 @@ impl OpenAlarm {
     /// Records that the finding is still there; returns the change that follows.
     fn record(&mut self, finding: &Finding, hold: i64, events: &[Annotation], now: i64) -> Option<Change> {
         self.last = now;
+        let is_renewed = std::mem::take(&mut self.is_renewed);
         let is_worse = rank(finding.severity) > rank(self.alarm.severity) || finding.cause != self.alarm.cause;
         self.alarm.evidence.clone_from(&finding.evidence);
         if is_worse {
@@ -75,7 +79,7 @@ impl OpenAlarm {
             self.alarm.event = related(events, self.first);
             return Some(Change::Raised(self.alarm.clone()));
         }
-        (self.is_raised && is_worse).then(|| Change::Changed(self.alarm.clone()))
+        (self.is_raised && (is_worse || is_renewed)).then(|| Change::Changed(self.alarm.clone()))
     }
 }
 
@@ -98,7 +102,13 @@ impl Alarms {
         for alarm in lasting {
             let key = (alarm.from.clone(), alarm.to.clone());
             // Alarms whose finding is gone get the usual time before they end.
-            open.entry(key).or_default().push(OpenAlarm { alarm, is_raised: true, first: now, last: now });
+            open.entry(key).or_default().push(OpenAlarm {
+                alarm,
+                is_raised: true,
+                is_renewed: false,
+                first: now,
+                last: now,
+            });
         }
         Alarms { open, count, scale }
     }
@@ -143,6 +153,7 @@ impl Alarms {
                     of_path.push(OpenAlarm {
                         alarm: alarm(from, to, finding, now),
                         is_raised: false,
+                        is_renewed: false,
                         first: now,
                         last: now,
                     });
@@ -166,6 +177,13 @@ impl Alarms {
             self.open.remove(&key);
         }
         changes
+    }
+
+    /// Reports the alarms of a path that tests were ordered for as changed, when their findings are judged next.
+    pub fn renew(&mut self, from: &str, to: &str) {
+        let of_path = self.open.get_mut(&(from.to_owned(), to.to_owned()));
+        let diagnosed = of_path.into_iter().flatten().filter(|open| is_diagnosed(open.alarm.kind));
+        diagnosed.for_each(|open| open.is_renewed = true);
     }
 
     /// Sets the number of an alarm that was stored.

@@ -189,7 +189,7 @@ impl Collector {
 }
 
 /// The URL at which a node reaches a place.
-fn url(watched: &WatchPlan, name: &str) -> String {
+pub(crate) fn url(watched: &WatchPlan, name: &str) -> String {
     match watched.config.places.get(name).map(|place| &place.kind) {
         Some(PlaceKind::Node { address, .. }) => format!("lh://{address}"),
         Some(PlaceKind::Target { url }) => url.clone(),
@@ -198,7 +198,7 @@ fn url(watched: &WatchPlan, name: &str) -> String {
 }
 
 /// The access key that the watch has for a node.
-fn own_key(place: &WatchedPlace) -> Result<Option<AccessKey>, String> {
+pub(crate) fn own_key(place: &WatchedPlace) -> Result<Option<AccessKey>, String> {
     let PlaceKind::Node { key_file: Some(file), .. } = &place.kind else { return Ok(None) };
     let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     text.trim().parse().map(Some).map_err(|error: auth::key::KeyError| format!("{}: {error}", file.display()))

@@ -1,5 +1,6 @@
 //! The configuration of a watch: nodes, targets, groups and tests, from one TOML file.
 
+mod diagnosis;
 mod file;
 mod interface;
 mod problem;
@@ -14,6 +15,7 @@ use ipnet::IpNet;
 use model::id::Uuid;
 use model::units::BitRate;
 
+pub use diagnosis::DiagnosisConfig;
 pub use interface::{CounterSource, Interface, SnmpCipher, SnmpDigest, SnmpLogin, SnmpUser};
 pub use problem::ConfigError;
 pub use register::{LookupService, RecordForm, Register};
@@ -42,6 +44,8 @@ pub struct Config {
     pub interfaces: Vec<Interface>,
     /// The times of the judge.
     pub judge: JudgeConfig,
+    /// What is ordered when an alarm is raised; none for nothing.
+    pub diagnosis: Option<DiagnosisConfig>,
     /// The recipients of alarms.
     pub notify: Vec<Notify>,
     /// Quiet times, in which only critical alarms are sent: minutes of the day, UTC.

@@ -13,6 +13,7 @@ pub mod archive;
 pub mod collector;
 pub mod config;
 pub mod counters;
+pub mod diagnosis;
 pub mod directory;
 pub mod fetch;
 pub mod fuzzing;

@@ -16,6 +16,7 @@ use crate::archive::store::{Archive, ArchiveError};
 use crate::collector::{self, StopSignal};
 use crate::config::{Config, ConfigError};
 use crate::counters::reader;
+use crate::diagnosis::orders::Diagnoser;
 use crate::directory::{DirectoryError, DirectoryKey};
 use crate::lookup::register;
 use crate::notify::{Notifier, dialer, minute_of_day};
@@ -94,6 +95,7 @@ impl OpenWatch {
         let mut nodes = Threads::default();
         let mut interfaces = Threads::default();
         let mut lookups = Threads::default();
+        let mut diagnoser = Diagnoser::default();
         let threads_stop = StopSignal::default();
         let mut judge_interval = tokio::time::interval(JUDGE_EVERY);
         let mut pack_interval = tokio::time::interval(PACK_EVERY);
@@ -128,6 +130,7 @@ impl OpenWatch {
                 }
                 Some(change) = changes.recv() => {
                     if let Some(change) = store(&watch, change).await {
+                        diagnoser.consider(&watch, &change, &threads_stop, &Handle::current());
                         notifier.push(&change, minute_of_day(time::now()));
                     }
                 }

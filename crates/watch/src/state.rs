@@ -1,6 +1,7 @@
 //! The state that the parts of a running watch share: the tests, the judge of each path, the alarms.
 
 mod counting;
+mod diagnosing;
 mod judging;
 mod load;
 mod measured;
@@ -24,6 +25,7 @@ use crate::archive::store::{Archive, ArchiveError, NewRow, SeriesKey};
 use crate::archive::{Level, Row};
 use crate::config::{Config, ConfigError, schedule_id};
 use crate::counters::Interfaces;
+use crate::diagnosis::Diagnosis;
 use crate::directory::DirectoryKey;
 use crate::judge::Finding;
 use crate::judge::path::{PathJudge, PathKnowledge};
@@ -82,6 +84,8 @@ struct WatchedPath {
     findings: Vec<Finding>,
     /// Reports that wait for results of tests that may have loaded the path meanwhile.
     waiting: VecDeque<WaitingReport>,
+    /// What tests that an alarm asked for showed.
+    diagnosis: Option<Diagnosis>,
 }
 
 /// The status of a node's collector.
@@ -177,7 +181,10 @@ impl Watch {
                 Some(path) => path.judge.update(knowledge),
                 None => {
                     let judge = PathJudge::new(knowledge, &watched.config.judge, now);
-                    paths.insert(key, WatchedPath { judge, findings: Vec::new(), waiting: VecDeque::new() });
+                    paths.insert(
+                        key,
+                        WatchedPath { judge, findings: Vec::new(), waiting: VecDeque::new(), diagnosis: None },
+                    );
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::diagnosis::{FileDiagnosis, diagnosis};
 use super::interface::{FileInterface, INTERFACES_MAX, interface};
 use super::register::{FileRegister, register};
 use super::values::{ConfigResult, check_name, rate, time_within};
@@ -26,6 +27,7 @@ struct File {
     path: Vec<FilePath>,
     interface: Vec<FileInterface>,
     judge: FileJudge,
+    diagnosis: Option<FileDiagnosis>,
     notify: Vec<FileNotify>,
     quiet: Vec<String>,
     remote_write: Option<String>,
@@ -228,6 +230,7 @@ pub(super) fn parse(text: &str) -> ConfigResult<Config> {
         paths,
         interfaces,
         judge: judge(&file.judge)?,
+        diagnosis: diagnosis(file.diagnosis)?,
         notify: file.notify.into_iter().map(notify).collect::<ConfigResult<Vec<_>>>()?,
         quiet: file.quiet.iter().map(|text| quiet(text)).collect::<ConfigResult<Vec<_>>>()?,
         remote_write: file.remote_write,

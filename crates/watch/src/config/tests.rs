@@ -67,6 +67,9 @@ fn an_invalid_value_is_refused_with_its_place() {
         ("[[notify]]\nwebhook = \"http://a\"\nalertmanager = \"http://b\"", "one of"),
         ("[keep]\nraw = \"5min\"", "keep raw"),
         ("[judge]\nscale = 0", "scale"),
+        ("diagnosis = { ports = 65 }", "ports 2 to 64"),
+        ("diagnosis = { per-hour = 0 }", "per-hour is 1 to 120"),
+        ("diagnosis = \"yes\"", "true, false"),
         ("[[show]]\nto = \"x\"\nnetworks = [\"everybody\"]", "not a network"),
         ("[[interface]]\nname = \"x\"\nsite = \"a\"\nnode = \"b\"", "no node"),
         ("[[interface]]\nname = \"x\"\nsite = \"a\"", "one of csv"),
@@ -82,6 +85,17 @@ fn an_invalid_value_is_refused_with_its_place() {
     }
     let many: String = (0..=PLACES_MAX).map(|at| format!("[node.n{at}]\naddress = \"n{at}\"\n")).collect();
     assert!(refused(&many).contains("1000 at most"), "a thousand and one");
+}
+
+#[test]
+fn diagnosis_is_on_unless_it_is_switched_off() {
+    let read = |text: &str| Config::parse(text).unwrap().diagnosis;
+    assert_eq!(
+        (read(""), read("diagnosis = true")),
+        (Some(DiagnosisConfig::default()), Some(DiagnosisConfig::default()))
+    );
+    assert_eq!(read("diagnosis = { per-hour = 3 }"), Some(DiagnosisConfig { per_hour: 3, ports: 32 }));
+    assert_eq!(read("diagnosis = false"), None);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use parking_lot::MutexGuard;
 
+use super::diagnosing::explain_by_diagnosis;
 use super::places::segments;
 use super::{Watch, WatchedPath};
 use crate::archive::store::{ArchiveError, NewRow, SeriesKey};
@@ -51,7 +52,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Updates the findings of a path, explained by the counters of its segments.
+    /// Updates the findings of a path, explained by its last diagnosis and the counters of its segments.
     pub(super) fn update_findings(
         &self,
         (from, to): &(String, String),
@@ -60,6 +61,7 @@ impl Watch {
         now: i64,
     ) {
         path.findings = path.judge.findings(now);
+        explain_by_diagnosis(path, now);
         let interfaces = self.interfaces();
         for finding in &mut path.findings {
             interfaces.explain(finding, &config.interfaces, |direction| segments(config, from, to, direction), now);

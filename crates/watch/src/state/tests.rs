@@ -264,3 +264,63 @@ async fn a_fault_is_not_located_by_earlier_losses() {
     assert!(placed.len() >= 5, "{placed:?}");
     assert!(placed.values().all(|segment| segment == "c in"), "{placed:?}");
 }
+
+#[tokio::test]
+async fn a_diagnosis_is_archived_and_named_in_the_evidence_of_its_alarm() {
+    let dir = tempfile::tempdir().unwrap();
+    let (watch, mut changes) = watch(&dir).await;
+    let now = time::now();
+    for minute in 0..59 {
+        let at = now - (60 - minute) * 60_000;
+        watch.take("a", vec![stream("a", "b", at, minute as u64, 3)], minute as u64).await.unwrap();
+    }
+    (0..2).for_each(|look| watch.look(now + look * 2_000));
+    let mut of_loss = move || {
+        let change = std::iter::from_fn(|| changes.try_recv().ok());
+        change.filter(|change| change.alarm().kind == AlarmKind::Loss).last()
+    };
+    assert!(!of_loss().unwrap().alarm().evidence.contains("tests ordered"));
+    let report = serde_json::json!({"forward": {
+        "path": {"source": "", "target": "", "hops": [], "end": "reached", "distance": 1, "seconds": 1.0},
+        "sweep": {
+            "flows": [{"port": 1, "path": 0, "sent": 200, "answered": 150}], "paths": [], "judged": true, "end": "reached", "seconds": 7.0,
+            "suspects": [{"by": "loss", "ports": [1], "sent": 200, "lost": 50, "lost_forward": 50, "others_sent": 9, "others_lost": 0, "text": "port 1 loses"}],
+        },
+    }});
+    let began = now - 20_000;
+    let probe = model::v1::node::Probe {
+        id: Uuid::now_v7(),
+        started: Some(time::show(began)),
+        ended: Some(time::show(now)),
+        report: Some(report),
+        ..Default::default()
+    };
+    watch.take_diagnosis(("a", "b"), Ok(probe)).await.unwrap();
+    let changed = of_loss().unwrap();
+    let alarm = changed.alarm();
+    assert!(matches!(changed, Change::Changed(_)), "it is stored and sent again");
+    assert!(
+        alarm.evidence.contains("tests ordered at") && alarm.evidence.contains("port 1 loses"),
+        "{}",
+        alarm.evidence
+    );
+    assert_eq!(alarm.cause, model::v1::watch::CauseKind::LossyMember);
+    let key = SeriesKey { from: "a".into(), to: "b".into(), test: "path".into() };
+    let rows = watch.archive.rows(&key, Level::Minutes, began - 60_000, now + 60_000).await.unwrap();
+    assert_eq!(rows.len(), 1, "it is archived like the result of a schedule");
+    let series = watch.archive.series(&key).await.unwrap();
+    assert!(
+        watch
+            .archive
+            .report(series, time::parse(&time::show(began)).unwrap())
+            .await
+            .unwrap()
+            .unwrap()
+            .contains("port 1 loses")
+    );
+    watch.take_diagnosis(("a", "b"), Err("the node does not answer".into())).await.unwrap();
+    assert!(of_loss().unwrap().alarm().evidence.contains("failed: the node does not answer"));
+    let nonsense = model::v1::node::Probe { report: Some(serde_json::json!({"directions": 7})), ..Default::default() };
+    watch.take_diagnosis(("a", "b"), Ok(nonsense)).await.unwrap();
+    assert!(of_loss().unwrap().alarm().evidence.contains("no report of a path"));
+}
