@@ -31,6 +31,9 @@
 #                   of WebDAV in Python: webdav4, webdavclient3, Rucio's
 #   python3-venv    environments of FTS's own client and of Rucio, whose daemons submit jobs to a hub
 #   swig libssl-dev python3-dev     FTS's client compiles its binding of OpenSSL
+#
+# And two programs that cargo compiles into target/tools, a minute of two cores together: stamp-suite and the examples of twamp-rs, which test with our
+# STAMP and TWAMP.
 set -eu
 
 missing=
@@ -154,3 +157,15 @@ environment() { # NAME PACKAGE...
 have_fts || environment fts3 $fts_client
 # shellcheck disable=SC2086 -- a list of package names
 have_rucio || environment rucio $rucio_server
+# Other implementations of STAMP and TWAMP are in no package. Without them, their tests are skipped, and named.
+have_crate() { grep -q "^\"$2 $3 " "$1/.crates.toml" 2>/dev/null; }
+crate() { # DIRECTORY NAME VERSION OPTION...
+    directory=$1 name=$2 version=$3
+    shift 3
+    have_crate "$directory" "$name" "$version" && return 0
+    cargo install --quiet --locked --debug --root "$directory" "$name" --version "=$version" "$@" ||
+        echo "setup: $name cannot be had: a peer of our STAMP or TWAMP is not tested" >&2
+}
+mkdir -p "$tools"
+crate "$tools" stamp-suite 1.0.0
+crate "$tools/twamp-rs" twamp-rs 0.2.0 --examples

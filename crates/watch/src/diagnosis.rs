@@ -29,12 +29,12 @@ pub fn is_diagnosed(kind: AlarmKind) -> bool {
 
 /// The orders of the last hour.
 #[derive(Debug, Default)]
-pub struct Budget {
+pub struct DiagnosisBudget {
     ordered: VecDeque<i64>,
     by_path: HashMap<(String, String), i64>,
 }
 
-impl Budget {
+impl DiagnosisBudget {
     /// Whether a path may be diagnosed now; if so, that is counted.
     pub fn admit(&mut self, path: (&str, &str), per_hour: u32, now: i64) -> bool {
         self.by_path.retain(|_, at| now - *at < PATH_EVERY_MS);

@@ -1,36 +1,17 @@
-//! Tests against stamp-suite, another implementation (a crate), if its program is on PATH.
+//! Tests against stamp-suite, another implementation (a crate).
 
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use probe::Stop;
 use probe::stamp::{Extent, HostClock, Order, Trust, run};
 
+use super::peers::{Program, peer};
 use super::relay::{PacketFate, RelayPlan, connected, loopback, reflector, relay};
-use super::skipped;
 
-/// A program that ends with its owner.
-struct Program(Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// stamp-suite with these arguments; none if it is not installed.
+/// stamp-suite with these arguments; none if it is not there.
 fn stamp_suite(test: &str, arguments: &[&str]) -> Option<Program> {
-    let mut command = Command::new("stamp-suite");
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    match command.spawn() {
-        Ok(child) => Some(Program(child)),
-        Err(error) => {
-            skipped(test, &format!("stamp-suite: {error} (cargo install stamp-suite)"));
-            None
-        }
-    }
+    peer(test, "bin/stamp-suite", arguments)
 }
 
 fn free_port() -> u16 {

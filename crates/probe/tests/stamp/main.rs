@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod interop;
+mod peers;
 mod relay;
+mod twamp_rs;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -3,7 +3,7 @@
 mod agent;
 mod light;
 
-use agent::{Agent, Cell};
+use agent::{Agent, SnmpValue};
 use light::Receivers;
 
 use super::Reading;
@@ -29,7 +29,7 @@ fn object(table: &[u64], column: u64, index: Option<u64>) -> Vec<u64> {
 }
 
 /// ifName, and the cells that a reading is made from.
-type InterfaceCells = [Cell; 8];
+type InterfaceValues = [SnmpValue; 8];
 
 /// An interface of an agent, with what is known of it from earlier readings.
 pub struct SnmpInterface {
@@ -61,6 +61,12 @@ impl SnmpInterface {
     /// # Errors
     /// The agent does not answer, does not accept the community or the user, or has no such interface.
     pub fn read(&mut self) -> Result<Reading, String> {
+        let reading = self.read_by_session();
+        self.agent.rest();
+        reading
+    }
+
+    fn read_by_session(&mut self) -> Result<Reading, String> {
         let (index, cells) = self.current_cells()?;
         let if_name = cells[0].text().unwrap_or_default();
         let light_in_dbm = self.receivers.read(&mut self.agent, index, if_name).unwrap_or_else(|why| {
@@ -69,7 +75,7 @@ impl SnmpInterface {
             None
         });
         let [_, in_octets, out_octets, in_errors, out_errors, in_discards, out_discards, speed] =
-            cells.each_ref().map(Cell::unsigned);
+            cells.each_ref().map(SnmpValue::unsigned);
         if in_octets.is_none() && out_octets.is_none() {
             let (agent, interface) = (self.agent.address(), &self.wanted);
             return Err(format!("the SNMP agent {agent} has no interface {interface} with 64-bit counters (ifXTable)"));
@@ -88,7 +94,7 @@ impl SnmpInterface {
     }
 
     /// The number and the cells of the interface. The number may have changed with a restart of the agent.
-    fn current_cells(&mut self) -> Result<(u64, InterfaceCells), String> {
+    fn current_cells(&mut self) -> Result<(u64, InterfaceValues), String> {
         if let Some(index) = self.index {
             let cells = self.cells(index)?;
             if self.is_numbered || cells[0].text() == Some(&self.wanted) {
@@ -101,7 +107,7 @@ impl SnmpInterface {
         Ok((index, self.cells(index)?))
     }
 
-    fn cells(&mut self, index: u64) -> Result<InterfaceCells, String> {
+    fn cells(&mut self, index: u64) -> Result<InterfaceValues, String> {
         self.agent.get([
             object(&IF_X_TABLE, IF_NAME, Some(index)),
             object(&IF_X_TABLE, IF_HC_IN_OCTETS, Some(index)),

@@ -9,7 +9,7 @@ use model::v1::node::{PathProbe, Probe, ProbeKey, ProbeOrder, ProbeStage, ProbeT
 use model::v1::watch::Alarm;
 use tokio::runtime::Handle;
 
-use super::{Budget, is_diagnosed};
+use super::{DiagnosisBudget, is_diagnosed};
 use crate::alarms::Change;
 use crate::collector::{StopSignal, node_api, own_key, url};
 use crate::config::PlaceKind;
@@ -61,7 +61,7 @@ impl ProbeApi for nodeapi::Api {
 /// Orders tests for alarms as they are raised.
 #[derive(Default)]
 pub struct Diagnoser {
-    budget: Budget,
+    budget: DiagnosisBudget,
     running: Vec<JoinHandle<()>>,
 }
 

@@ -105,7 +105,7 @@ fn a_cause_that_is_known_and_a_loss_of_the_answers_stay_what_they_are() {
 
 #[test]
 fn orders_are_limited_by_path_and_by_hour() {
-    let mut budget = Budget::default();
+    let mut budget = DiagnosisBudget::default();
     let mut admit = |to: &str, minute: i64| budget.admit(("a", to), 2, AT + minute * 60_000);
     assert!(admit("b", 0) && !admit("b", 59), "once an hour for a path");
     assert!(admit("c", 30) && !admit("d", 40), "two in an hour");

@@ -25,7 +25,7 @@ const PASSWORD_BYTES_MIN: usize = 8;
 
 /// A value of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Cell {
+pub(super) enum SnmpValue {
     /// A signed number.
     Integer(i64),
     /// A counter or a gauge.
@@ -38,25 +38,25 @@ pub(super) enum Cell {
     Absent,
 }
 
-impl Cell {
-    fn of(value: &Value<'_>) -> Cell {
+impl SnmpValue {
+    fn of(value: &Value<'_>) -> SnmpValue {
         match value {
-            Value::Integer(number) => Cell::Integer(*number),
-            Value::Counter64(number) => Cell::Unsigned(*number),
-            Value::Counter32(number) | Value::Unsigned32(number) => Cell::Unsigned(u64::from(*number)),
+            Value::Integer(number) => SnmpValue::Integer(*number),
+            Value::Counter64(number) => SnmpValue::Unsigned(*number),
+            Value::Counter32(number) | Value::Unsigned32(number) => SnmpValue::Unsigned(u64::from(*number)),
             Value::OctetString(text) => {
-                Cell::Text(String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES_MAX)]).into_owned())
+                SnmpValue::Text(String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES_MAX)]).into_owned())
             }
-            Value::ObjectIdentifier(identifier) => numbers(identifier).map_or(Cell::Absent, Cell::Identifier),
-            _ => Cell::Absent,
+            Value::ObjectIdentifier(identifier) => numbers(identifier).map_or(SnmpValue::Absent, SnmpValue::Identifier),
+            _ => SnmpValue::Absent,
         }
     }
 
     /// As a number without a sign.
     pub(super) fn unsigned(&self) -> Option<u64> {
         match self {
-            Cell::Unsigned(number) => Some(*number),
-            Cell::Integer(number) => u64::try_from(*number).ok(),
+            SnmpValue::Unsigned(number) => Some(*number),
+            SnmpValue::Integer(number) => u64::try_from(*number).ok(),
             _ => None,
         }
     }
@@ -64,8 +64,8 @@ impl Cell {
     /// As a number with a sign.
     pub(super) fn integer(&self) -> Option<i64> {
         match self {
-            Cell::Integer(number) => Some(*number),
-            Cell::Unsigned(number) => i64::try_from(*number).ok(),
+            SnmpValue::Integer(number) => Some(*number),
+            SnmpValue::Unsigned(number) => i64::try_from(*number).ok(),
             _ => None,
         }
     }
@@ -73,16 +73,16 @@ impl Cell {
     /// As a text.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
-            Cell::Text(text) => Some(text),
+            SnmpValue::Text(text) => Some(text),
             _ => None,
         }
     }
 }
 
 /// A row of a column: the index, and the value.
-pub(super) type IndexedCell = (Vec<u64>, Cell);
+pub(super) type IndexedValue = (Vec<u64>, SnmpValue);
 
-/// An agent. The session is kept from one request to the next: a key of SNMPv3 costs a megabyte of digest.
+/// An agent. The session of a user is kept from one reading to the next: a key of SNMPv3 costs a megabyte of digest.
 pub(super) struct Agent {
     address: String,
     login: SnmpLogin,
@@ -104,11 +104,11 @@ impl Agent {
     ///
     /// # Errors
     /// The agent does not answer, does not accept the user, or answers other objects.
-    pub(super) fn get<const N: usize>(&mut self, objects: [Vec<u64>; N]) -> Result<[Cell; N], String> {
+    pub(super) fn get<const N: usize>(&mut self, objects: [Vec<u64>; N]) -> Result<[SnmpValue; N], String> {
         let identifiers = objects.iter().map(|numbers| identifier(numbers)).collect::<Result<Vec<_>, _>>()?;
         let requested: Vec<&Oid<'_>> = identifiers.iter().collect();
         let cells = self.request(|session| {
-            Ok(session.get_many(&requested)?.varbinds.map(|(_, value)| Cell::of(&value)).collect::<Vec<_>>())
+            Ok(session.get_many(&requested)?.varbinds.map(|(_, value)| SnmpValue::of(&value)).collect::<Vec<_>>())
         })?;
         let answered = cells.len();
         cells.try_into().map_err(|_| format!("the SNMP agent {} answers {answered} of {N} objects", self.address))
@@ -118,14 +118,14 @@ impl Agent {
     ///
     /// # Errors
     /// As for [`get`](Self::get); or the table has too many rows.
-    pub(super) fn column(&mut self, column: &[u64]) -> Result<Vec<IndexedCell>, String> {
-        let mut rows: Vec<IndexedCell> = Vec::new();
+    pub(super) fn column(&mut self, column: &[u64]) -> Result<Vec<IndexedValue>, String> {
+        let mut rows: Vec<IndexedValue> = Vec::new();
         let mut last = column.to_vec();
         loop {
             let after = identifier(&last)?;
             let answered = self.request(|session| {
                 let answer = session.getbulk(&[&after], 0, ROWS_OF_ANSWER)?;
-                let rows = answer.varbinds.map(|(name, value)| Some((numbers(&name)?, Cell::of(&value))));
+                let rows = answer.varbinds.map(|(name, value)| Some((numbers(&name)?, SnmpValue::of(&value))));
                 Ok(rows.collect::<Vec<_>>())
             })?;
             if answered.is_empty() {
@@ -144,6 +144,13 @@ impl Agent {
             if rows.len() > ROWS_MAX {
                 return Err(format!("the SNMP agent {} has a table of more than {ROWS_MAX} rows", self.address));
             }
+        }
+    }
+
+    /// Gives back the session of a community, which has 128 KiB of buffers and nothing that is costly to make again.
+    pub(super) fn rest(&mut self) {
+        if matches!(self.login, SnmpLogin::Community(_)) {
+            self.session = None;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::agent::{Agent, Cell};
+use super::agent::{Agent, SnmpValue};
 use super::object;
 
 /// entPhysicalEntry, and its columns.
@@ -68,11 +68,11 @@ impl Receivers {
                 object(&ENT_SENSOR, SENSOR_VALUE, Some(*sensor)),
                 object(&ENT_SENSOR, SENSOR_STATUS, Some(*sensor)),
             ])?;
-            if cells[0] == Cell::Absent {
+            if cells[0] == SnmpValue::Absent {
                 // The optic was taken out, and another one has other sensors.
                 self.looked = None;
             }
-            let light = light_dbm(cells.each_ref().map(Cell::integer));
+            let light = light_dbm(cells.each_ref().map(SnmpValue::integer));
             weakest = light.into_iter().chain(weakest).reduce(f64::min);
         }
         Ok(weakest)
@@ -141,7 +141,7 @@ impl Inventory {
     /// Reads the tables; none where the agent has no sensors that could measure light.
     fn read(agent: &mut Agent) -> Result<Option<Inventory>, String> {
         let kinds = by_part(agent.column(&object(&ENT_SENSOR, SENSOR_TYPE, None))?);
-        let is_kind = |kind: &Cell, known: i64| kind.integer() == Some(known);
+        let is_kind = |kind: &SnmpValue, known: i64| kind.integer() == Some(known);
         let mut optical: BTreeSet<u64> = kinds
             .iter()
             .filter(|(_, kind)| is_kind(kind, TYPE_WATTS) || is_kind(kind, TYPE_DBM))
@@ -150,7 +150,7 @@ impl Inventory {
         if kinds.values().any(|kind| is_kind(kind, TYPE_OTHER)) {
             let units = by_part(agent.column(&object(&ENT_SENSOR, SENSOR_UNITS, None))?);
             let is_dbm = |part: &u64| {
-                units.get(part).and_then(Cell::text).is_some_and(|unit| unit.trim().eq_ignore_ascii_case("dbm"))
+                units.get(part).and_then(SnmpValue::text).is_some_and(|unit| unit.trim().eq_ignore_ascii_case("dbm"))
             };
             optical.extend(
                 kinds.iter().filter(|(part, kind)| is_kind(kind, TYPE_OTHER) && is_dbm(part)).map(|(part, _)| *part),
@@ -175,7 +175,7 @@ impl Inventory {
         let within = within.into_iter().filter_map(|(part, container)| Some((part, container.unsigned()?))).collect();
         let mut ports: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
         for (index, alias) in agent.column(&object(&ENT_ALIAS, ENT_ALIAS_IDENTIFIER, None))? {
-            let Cell::Identifier(alias) = alias else { continue };
+            let SnmpValue::Identifier(alias) = alias else { continue };
             if let (Some(part), Some([if_index])) = (index.first(), alias.strip_prefix(&IF_INDEX[..])) {
                 ports.entry(*if_index).or_default().insert(*part);
             }
@@ -218,7 +218,7 @@ impl Inventory {
 }
 
 /// The cells of a column by the number of their part.
-fn by_part(rows: Vec<super::agent::IndexedCell>) -> BTreeMap<u64, Cell> {
+fn by_part(rows: Vec<super::agent::IndexedValue>) -> BTreeMap<u64, SnmpValue> {
     rows.into_iter().filter_map(|(index, cell)| Some((*index.first()?, cell))).collect()
 }
 
