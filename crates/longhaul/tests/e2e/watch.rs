@@ -1,7 +1,7 @@
 //! The watch as its users see it: a file, a command, a grid; a fault, an alarm with its direction; an archive that outlasts restarts.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -185,6 +185,22 @@ impl LossyPath {
     }
 }
 
+/// Relays connections to `far` at the address of a path, so that it can stand for a node.
+fn relay_connections(path: &LossyPath, far: SocketAddr) {
+    let listener = TcpListener::bind(path.at).unwrap();
+    std::thread::spawn(move || {
+        for near in listener.incoming() {
+            let (Ok(near), Ok(far)) = (near, TcpStream::connect(far)) else { continue };
+            for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+}
+
 impl Drop for LossyPath {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
@@ -215,6 +231,31 @@ fn loss_is_reported_with_its_direction_and_a_nearby_event() {
     assert!(text.contains("a to far") && text.contains("cause: random_loss"), "{text}");
     path.one_of.store(0, Ordering::SeqCst);
     until("it is over", LONG, || alarms().iter().all(|alarm| alarm["kind"] != "loss"));
+}
+
+#[test]
+fn an_alarm_of_loss_has_the_path_tested_from_many_ports() {
+    let dir = Client::new();
+    let (a, b) = (node(), node());
+    let path = LossyPath::to(b.address().parse().unwrap());
+    relay_connections(&path, b.address().parse().unwrap());
+    let far = node_table("b", &b, &dir).replace(&b.address().to_string(), &path.at.to_string());
+    let group = "[[group]]\nmode = \"island\"\nfrom = [\"a\"]\nto = [\"b\"]\nlatency = { rate = 100, report = \"1s\", ports = 4 }\n\
+                 throughput = false\npath = false\n";
+    let hub = watch(&(node_table("a", &a, &dir) + &far), group, &dir);
+    let operator = hub.member("operator", "noc", "");
+    until("it is measured", LONG, || is_ok(&operator, "a", "b", "latency"));
+    path.one_of.store(50, Ordering::SeqCst);
+    let found = until_some("the evidence has the result of the tests", Duration::from_secs(150), || {
+        let alarms = operator.json(&["watch", "alarms"])[0]["alarms"].as_array().unwrap().clone();
+        alarms
+            .into_iter()
+            .find(|alarm| alarm["kind"] == "loss" && alarm["evidence"].to_string().contains("tests ordered at"))
+    });
+    let evidence = found["evidence"].as_str().unwrap();
+    assert!(evidence.contains("probes from 32 source ports") && evidence.contains("bytes pass"), "{evidence}");
+    let history = operator.json(&["watch", "history", "a", "b", "--test", "path", "--since", "1h"]).remove(0);
+    assert!(!history["rows"].as_array().unwrap().is_empty(), "it is archived: {history}");
 }
 
 #[test]
