@@ -36,13 +36,24 @@ pub fn options(scenario: &Scenario, first: u16, last: u16, seed: u64) -> Vec<Opt
     for option in names {
         let belongs = |cost: &&Cost| cost.option.is_none() || cost.option.as_ref() == option;
         let costs: Vec<&Cost> = scenario.costs.iter().filter(belongs).collect();
-        let currencies: BTreeSet<Currency> = costs.iter().map(|cost| currency(cost)).collect();
-        for currency_of_sum in currencies {
-            let costs: Vec<&Cost> = costs.iter().copied().filter(|cost| currency(cost) == currency_of_sum).collect();
-            all.push(option_cost(option.cloned(), currency_of_sum, &costs, Period { first, last }, seed));
-        }
+        all.extend(by_currency(option, &costs, Period { first, last }, seed));
     }
     all
+}
+
+/// The costs of one option alone from `first` to `last`, without those that belong to all options.
+pub fn of_option(scenario: &Scenario, option: &str, first: u16, last: u16) -> Vec<OptionCost> {
+    let costs: Vec<&Cost> = scenario.costs.iter().filter(|cost| cost.option.as_deref() == Some(option)).collect();
+    by_currency(Some(&option.to_owned()), &costs, Period { first, last }, scenario.seed)
+}
+
+fn by_currency(option: Option<&String>, costs: &[&Cost], period: Period, seed: u64) -> Vec<OptionCost> {
+    let currencies: BTreeSet<Currency> = costs.iter().map(|cost| currency(cost)).collect();
+    let sum = |currency_of_sum: Currency| {
+        let costs: Vec<&Cost> = costs.iter().copied().filter(|cost| currency(cost) == currency_of_sum).collect();
+        option_cost(option.cloned(), currency_of_sum, &costs, period, seed)
+    };
+    currencies.into_iter().map(sum).collect()
 }
 
 /// The years of a plan, both ends included.

@@ -35,8 +35,8 @@ use std::time::Duration;
 use model::units::{BitRate, Bytes};
 
 pub use planning::{
-    Congestion, Cost, Crossing, DemandSettings, FixedRoute, FlowDemand, LinkFacts, Scheduler, ServingOrder,
-    SimulationSettings, SiteFacts, Sizes, Work, Years,
+    Congestion, Cost, Crossing, DemandSettings, FixedRoute, FlowDemand, LinkFacts, ReplicaScenario, Scheduler,
+    ServingOrder, SimulationSettings, SiteFacts, Sizes, Work, Years,
 };
 pub use problem::Problem;
 pub use read::LAB_SITES_MAX;
@@ -68,6 +68,8 @@ pub struct Scenario {
     pub work: Vec<Work>,
     /// In the order of the file.
     pub costs: Vec<Cost>,
+    /// In the order of the file.
+    pub replicas: Vec<ReplicaScenario>,
     /// Settings of the simulator.
     pub simulation: SimulationSettings,
 }

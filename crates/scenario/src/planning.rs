@@ -228,6 +228,39 @@ pub enum Congestion {
     Reno,
 }
 
+/// A way to keep copies of what sources produce at other sites.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplicaScenario {
+    /// As in the file. Costs of the option of this name belong to it.
+    pub name: String,
+    /// The line of its header.
+    pub line: usize,
+    /// Sites that produce data.
+    pub from: Vec<usize>,
+    /// Sites that keep copies.
+    pub to: Vec<usize>,
+    /// What each source sends to sites of other countries in sum, for one copy of its data.
+    pub sum_bit_s: f64,
+    /// What each source produces in a day; none for what the sum carries in a day.
+    pub daily: Option<Bytes>,
+    /// Whether the sites get their parts in parallel, or one of them gets all for a while.
+    pub order: ServingOrder,
+    /// Copies of each file.
+    pub copies: u32,
+    /// Copies beyond the first are sent by the sites that have one, and not by the source.
+    pub passed_on: bool,
+    /// Sources, each with the site that its flows to other countries go over.
+    pub via: Vec<(usize, usize)>,
+    /// The time for which the sites of `via` hold the data; they then feed the others. Zero if they only route.
+    pub hold: Duration,
+    /// Sites that get everything, besides their part.
+    pub full: Vec<usize>,
+    /// What a circuit carries.
+    pub circuit_bit_s: f64,
+    /// Where the numbers come from.
+    pub source: Option<String>,
+}
+
 /// Settings of the simulator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulationSettings {

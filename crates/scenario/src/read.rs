@@ -9,6 +9,7 @@ mod facts;
 mod flow;
 mod link_settings;
 mod path;
+mod replicas;
 mod route;
 mod site;
 mod work;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use super::problem::Problem;
 use super::source::{Entry, Table};
 use super::{Event, Scenario, quantity};
+
 
 /// The most sites that the lab has. More would measure the lab, not the network.
 pub const LAB_SITES_MAX: usize = 64;
@@ -30,8 +32,10 @@ const LAB_PATHS_MAX: usize = 250;
 /// Each entry of a list is an aggregate of the simulator, or a line of a table.
 const ENTRIES_MAX: usize = 10_000;
 const SCALE_REMEDY: &str = "write what the lab divides rates by, from 1 to 1000000, without quotes, like scale = 100";
-const ROOT_WORDS: [&str; 12] =
-    ["seed", "memory", "scale", "site", "path", "event", "route", "demand", "flow", "work", "cost", "simulate"];
+const ROOT_WORDS: [&str; 13] = [
+    "seed", "memory", "scale", "site", "path", "event", "route", "demand", "flow", "work", "cost", "replicas",
+    "simulate",
+];
 /// No lab lives longer, so a later event never happens. Sums of such times do not overflow.
 const END_OF_TIME: Duration = Duration::from_secs(1_000_000_000);
 
@@ -75,6 +79,7 @@ pub(super) fn scenario(text: &str) -> Result<(Scenario, ScenarioLines), Problem>
         flows: Vec::new(),
         work: Vec::new(),
         costs: Vec::new(),
+        replicas: Vec::new(),
         simulation: root.get("simulate").map(work::simulation).transpose()?.unwrap_or_default(),
     };
     let mut lines = ScenarioLines::default();
@@ -92,6 +97,9 @@ pub(super) fn scenario(text: &str) -> Result<(Scenario, ScenarioLines), Problem>
     }
     for entry in bounded(&root, "cost", cost::COST_REMEDY)? {
         scenario.costs.push(cost::cost(entry)?);
+    }
+    for entry in bounded(&root, "replicas", replicas::REPLICAS_REMEDY)? {
+        scenario.replicas.push(replicas::replicas(entry, &scenario)?);
     }
     Ok((scenario, lines))
 }

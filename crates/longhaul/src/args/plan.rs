@@ -24,7 +24,7 @@ pub enum PlanAction {
     Check(PlanScenario),
     /// Add up the demand, with its growth and the year in which it exceeds a capacity
     Demand(PlanDemand),
-    /// Compare the costs of the options
+    /// Compare the costs of the options; with --replicas, of the ways to keep replicas
     Cost(PlanCost),
     /// Show the load of each link; with --failures, what each failure changes
     Links(PlanLinks),
@@ -83,6 +83,9 @@ pub struct PlanCost {
     /// The last year
     #[arg(long, value_name = "YEAR", default_value_t = 2033, value_parser = clap::value_parser!(u16).range(1970..=2200))]
     pub until: u16,
+    /// Show the replica scenarios ([replicas.NAME]) instead: flows, circuits, storage, overloaded links and own costs of each
+    #[arg(long)]
+    pub replicas: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -6,6 +6,7 @@ mod figures;
 mod links;
 mod overlay;
 mod page;
+mod replicas;
 mod simulation;
 mod twin;
 

@@ -40,6 +40,22 @@ fn demand_cost_and_links_of_shipped_scenarios_have_their_published_numbers() {
 }
 
 #[test]
+fn five_ways_to_keep_replicas_are_compared_in_a_table_and_in_figures() {
+    let client = Client::new();
+    let text = client.run(words!["plan", "cost", "ska", "--replicas"]).expect(0).text();
+    let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+    assert!(row("full-copy ").contains("1,700,000 USD"), "{text}");
+    assert!(row("distribution-centres ").contains("2 x 2 PB") && row("in-turn ").contains("200 Gbit/s"), "{text}");
+    assert!(text.contains("= ceil(sent / circuit), where sent = 200 Gbit/s, circuit = 100 Gbit/s; AENEAS"), "{text}");
+    let document = client.run(words!["plan", "cost", "ska", "--replicas", "--json"]).expect(0).json();
+    assert_eq!(figure(&document, "full-copy: circuits from perth")["value"], 2.0);
+    assert_eq!(figure(&document, "redistribution: own cost, a year on average")["value"], 800_000.0);
+    client
+        .run(words!["plan", "cost", "lhc", "--replicas"])
+        .refused(2, &["no replica scenarios", "[replicas.parallel]"]);
+}
+
+#[test]
 fn an_overlay_has_a_vrf_for_each_country_of_the_group() {
     let client = Client::new();
     let overlay = client.run(words!["plan", "overlay", "ska", "centre", "--json"]).expect(0).json();

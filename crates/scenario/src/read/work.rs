@@ -74,7 +74,7 @@ pub(super) fn simulation(entry: &Entry) -> Result<SimulationSettings, Problem> {
 }
 
 /// One of some words; the default if there is none.
-fn word<T: Copy + Default>(table: &Table, key: &str, words: &[(&str, T)]) -> Result<T, Problem> {
+pub(super) fn word<T: Copy + Default>(table: &Table, key: &str, words: &[(&str, T)]) -> Result<T, Problem> {
     let Some(entry) = table.get(key) else { return Ok(T::default()) };
     let names = words.iter().map(|(name, _)| *name);
     let text = entry.text(&instead("", names.clone()))?;
@@ -84,7 +84,7 @@ fn word<T: Copy + Default>(table: &Table, key: &str, words: &[(&str, T)]) -> Res
     }
 }
 
-fn time(table: &Table, key: &str) -> Result<Duration, Problem> {
+pub(super) fn time(table: &Table, key: &str) -> Result<Duration, Problem> {
     table.get(key).map_or(Ok(Duration::ZERO), quantity::time)
 }
 

@@ -5,7 +5,7 @@ use model::figure::Figure;
 use model::v1::plan::{PlanFigure, PlanFigures, PlanInput};
 use plan::{cost, demand};
 
-use super::LoadedScenario;
+use super::{LoadedScenario, replicas};
 use crate::args::{PlanCost, PlanDemand};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -20,13 +20,16 @@ pub fn demand(args: &PlanDemand, loaded: &LoadedScenario, printer: &Printer) -> 
     Ok(Exit::Done)
 }
 
-/// Prints the costs of all options.
+/// Prints the costs of all options, or the replica scenarios.
 ///
 /// # Errors
-/// The scenario has no costs, or the years are in the wrong order.
+/// The scenario has no costs, or no replica scenarios, or the years are in the wrong order.
 pub fn cost(args: &PlanCost, loaded: &LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
     if args.until < args.since {
         return Err(Failure::usage(format!("--until {} is before --since {}", args.until, args.since)));
+    }
+    if args.replicas {
+        return replicas::run(args, loaded, printer);
     }
     if loaded.scenario.costs.is_empty() {
         return Err(Failure::usage(format!("{} has no costs: add a table like [cost.primary-links]", loaded.name)));
@@ -78,7 +81,7 @@ pub fn cost_figures(since: u16, until: u16, loaded: &LoadedScenario) -> Vec<Figu
 }
 
 /// Prints figures, each with its formula in a second line.
-fn print(loaded: &LoadedScenario, figures: &[Figure], printer: &Printer) {
+pub fn print(loaded: &LoadedScenario, figures: &[Figure], printer: &Printer) {
     if printer.is_json() {
         return printer.object(&PlanFigures {
             v: 1,

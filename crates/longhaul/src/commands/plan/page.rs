@@ -8,10 +8,11 @@ use model::figure::Figure;
 use model::v1::plan::{PlanMoment, PlanSimulation};
 use plan::loads::loads;
 use plan::network::Network;
+use plan::replication::ReplicaFigures;
 use plan::routes::Avoid;
 use report::html::{self, Plot, Scale, Step, Table};
 
-use super::{LoadedScenario, check, figures, links, show_rate, show_time, simulation};
+use super::{LoadedScenario, check, figures, links, replicas, show_rate, show_time, simulation};
 use crate::args::PlanReport;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -36,6 +37,7 @@ pub fn run(args: &PlanReport, loaded: &LoadedScenario, printer: &Printer) -> Res
         let since = loaded.year.or(loaded.scenario.demand.year).unwrap_or(2024);
         body += "<h2>Cost</h2>";
         body += &figure_list(&figures::cost_figures(since, since + COST_YEARS - 1, loaded));
+        body += &replica_section(since, loaded);
     }
     if !loaded.scenario.work.is_empty() {
         let outcome = simulation::run_to_the_end(loaded, printer)?;
@@ -92,6 +94,18 @@ fn figure(figure: &Figure) -> String {
         html::brief(&figure.source),
         table.end()
     )
+}
+
+/// The replica scenarios in a table, with their figures below.
+fn replica_section(since: u16, loaded: &LoadedScenario) -> String {
+    let all = replicas::all(since, since + COST_YEARS - 1, loaded);
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new("numbers", "Ways to keep replicas", &replicas::HEADS);
+    all.iter().for_each(|of| table.row(&replicas::row(of)));
+    let figures: Vec<Figure> = all.iter().flat_map(ReplicaFigures::all).collect();
+    format!("<h2>Replicas</h2>{}{}", table.end(), figure_list(&figures))
 }
 
 fn link_section(loaded: &LoadedScenario, network: &Network) -> String {
