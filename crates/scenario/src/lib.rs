@@ -17,6 +17,7 @@
 //! ```
 
 mod check;
+pub mod forwarding;
 pub mod fuzzing;
 mod planning;
 mod problem;

@@ -20,6 +20,7 @@ use super::problem::Problem;
 use super::source::{Entry, Table};
 use super::{Event, Scenario, quantity};
 
+pub(super) use path::site_of;
 
 /// The most sites that the lab has. More would measure the lab, not the network.
 pub const LAB_SITES_MAX: usize = 64;

@@ -30,13 +30,15 @@ pub enum PlanAction {
     Links(PlanLinks),
     /// Plan a virtual network for a group of sites: a VRF in each country, and where they peer
     Overlay(PlanOverlay),
+    /// Verify a forwarding configuration: every prefix is reached, no packet turns in a circle or leaves its virtual network
+    Forwarding(PlanForwarding),
     /// Simulate the work with the hub's own scheduler, in virtual time
     Simulate(PlanSimulate),
     /// Simulate several scenarios side by side
     Compare(PlanCompare),
     /// Print a hub's collaboration, with the jobs that wait there, as a scenario
     Twin(HubOption),
-    /// Write one page with demand, cost, links and simulation
+    /// Write one page with demand, cost, links, maps and simulation
     Report(PlanReport),
 }
 
@@ -98,6 +100,9 @@ pub struct PlanLinks {
     /// Find two routes between these sites that share nothing
     #[arg(long, num_args = 2, value_names = ["SITE", "SITE"])]
     pub diverse: Vec<String>,
+    /// Write the links to this file as a page, with maps of the loads and of the worst failures
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -107,6 +112,18 @@ pub struct PlanOverlay {
     /// The group of sites that belongs to the virtual network
     #[arg(value_name = "GROUP")]
     pub group: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PlanForwarding {
+    #[command(flatten)]
+    pub scenario: PlanScenario,
+    /// The configuration: virtual networks with their prefixes and next hops (TOML)
+    #[arg(value_name = "CONFIGURATION", required_unless_present = "shortest")]
+    pub configuration: Option<PathBuf>,
+    /// Print a configuration of shortest routes between the sites of this group, as a start for your own
+    #[arg(long, value_name = "GROUP", conflicts_with = "configuration")]
+    pub shortest: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -3,7 +3,10 @@
 mod check;
 mod compare;
 mod figures;
+mod forwarding;
+mod link_page;
 mod links;
+mod map;
 mod overlay;
 mod page;
 mod replicas;
@@ -41,6 +44,7 @@ pub fn run(plan: &PlanArgs, settings: &Settings, printer: &Printer) -> Result<Ex
         PlanAction::Cost(args) => figures::cost(args, &load(&args.scenario)?, printer),
         PlanAction::Links(args) => links::run(args, &load(&args.scenario)?, printer),
         PlanAction::Overlay(args) => overlay::run(args, &load(&args.scenario)?, printer),
+        PlanAction::Forwarding(args) => forwarding::run(args, &load(&args.scenario)?, printer),
         PlanAction::Simulate(args) => simulate(args, load(&args.scenario)?, printer),
         PlanAction::Compare(args) => compare::run(args, printer),
         PlanAction::Twin(at) => twin::run(at, settings, printer),
@@ -102,7 +106,7 @@ fn simulate(args: &PlanSimulate, mut loaded: LoadedScenario, printer: &Printer) 
     let outcome = simulation::run_to_the_end(&loaded, printer)?;
     let document = outcome.document(&loaded.name, loaded.scenario.seed, loaded.year);
     if let Some(file) = &args.out {
-        page::write(file, &page::simulation(&loaded.name, &document))?;
+        page::write(file, &page::simulation(&loaded, &document))?;
     }
     if printer.is_json() {
         printer.object(&document);
