@@ -5,6 +5,7 @@
 //!
 //! Does not know: packets, clocks. Congestion is a share of a link, not a queue of packets.
 
+mod agents;
 mod document;
 mod files;
 mod law;
@@ -19,6 +20,7 @@ use std::collections::BTreeSet;
 
 use scenario::Scenario;
 
+use self::agents::{LightAgents, LightChange};
 use self::outages::{Disturbance, Effect, disturbances};
 use self::placement::{Feed, Placement, place};
 use self::queue::SimulatedQueue;
@@ -54,6 +56,8 @@ struct Simulator<'a> {
     queues: Vec<SimulatedQueue>,
     feeds: Vec<Feed>,
     rates: Rates,
+    /// Agents that ask for optical paths, if some work is on demand.
+    agents: Option<LightAgents>,
     /// The earliest is the last.
     disturbances: Vec<Disturbance>,
     now_s: f64,
@@ -90,13 +94,18 @@ pub fn simulate(
 
 impl<'a> Simulator<'a> {
     fn new(scenario: &'a Scenario, network: Network) -> Simulator<'a> {
-        let resources = Resources::new(scenario, &network);
         let Placement { queues, feeds } = place(scenario);
+        let mut resources = Resources::new(scenario, &network);
+        if let Some(light) = &scenario.simulation.light {
+            let on_demand = (0..queues.len()).filter(|queue| scenario.work[queues[*queue].work].on_demand);
+            on_demand.for_each(|queue| resources.add_light_path(queue, light));
+        }
         let (mut disturbances, ignored) = disturbances(scenario, &network, &resources);
         disturbances.reverse();
         let count = resources.all.len();
         let mut simulator = Simulator {
             rates: Rates::new(scenario, &queues),
+            agents: LightAgents::new(scenario, &queues),
             outcome: Outcome {
                 simulated_s: 0.0,
                 stopped: false,
@@ -136,6 +145,7 @@ impl<'a> Simulator<'a> {
         while self.now_s < duration_s {
             self.disturb();
             let waits = self.waiting_queues();
+            self.act(&waits);
             self.rates.set(self.scenario, self.now_s, &self.capacities, &mut self.queues, &waits);
             let until_s = self.next_round_s(duration_s, &waits);
             idle_rounds = if until_s > self.now_s { 0 } else { idle_rounds + 1 };
@@ -164,6 +174,12 @@ impl<'a> Simulator<'a> {
                 Effect::Capacity { resource, fraction } => {
                     let usable = self.resources.usable[resource as usize];
                     self.capacities[resource as usize] = if fraction == 0.0 { 0.0 } else { usable * fraction };
+                    if let (SharedResource::Link(link), Some(agents)) =
+                        (self.resources.all[resource as usize], &mut self.agents)
+                    {
+                        let changes = agents.link_changed(link, fraction == 0.0);
+                        self.relight(changes);
+                    }
                 }
                 Effect::Routes(closed) => self.route(&closed),
             }
@@ -171,11 +187,37 @@ impl<'a> Simulator<'a> {
         }
     }
 
-    /// Gives each queue its route.
+    /// Lets the agents ask for paths and release them.
+    fn act(&mut self, waits: &[bool]) {
+        if let Some(agents) = &mut self.agents {
+            let changes = agents.act(&self.network, &self.queues, waits, self.now_s);
+            self.relight(changes);
+        }
+    }
+
+    /// Gives queues on demand the routes that have light now.
+    fn relight(&mut self, changes: Vec<LightChange>) {
+        if changes.is_empty() {
+            return;
+        }
+        for LightChange { queue: number, route } in changes {
+            let queue = &mut self.queues[number];
+            let work = &self.scenario.work[queue.work];
+            queue.terms = route
+                .as_ref()
+                .map(|route| PathTerms::new(self.scenario, &self.network, work, queue.source, route, route));
+            queue.path = route
+                .map_or_else(Vec::new, |_| self.resources.light_path(number, queue.source, queue.target, work.on_tape));
+        }
+        self.rates.paths_changed(&self.queues);
+    }
+
+    /// Gives each queue its route; those on demand get theirs when it has light.
     fn route(&mut self, closed: &BTreeSet<usize>) {
         let avoid = Avoid { links: closed.clone(), ..Avoid::default() };
         let mut known: std::collections::HashMap<(usize, usize), Option<NetworkRoute>> = Default::default();
-        for queue in &mut self.queues {
+        let is_routed = |queue: &&mut SimulatedQueue| !self.scenario.work[queue.work].on_demand;
+        for queue in self.queues.iter_mut().filter(is_routed) {
             let mut find = |from: usize, to: usize| {
                 let find = || routes::between(&self.network, from, to, &avoid);
                 known.entry((from, to)).or_insert_with(find).clone()
@@ -208,7 +250,8 @@ impl<'a> Simulator<'a> {
             queues.map(|(queue, _)| queue.next_event_s(self.now_s)).fold(f64::INFINITY, f64::min)
         };
         let disturbance = self.disturbances.last().map_or(f64::INFINITY, |next| next.at_s);
-        next.min(disturbance).min(duration_s)
+        let light = self.agents.as_ref().map_or(f64::INFINITY, |agents| agents.next_s(&self.queues, self.now_s));
+        next.min(disturbance).min(light).min(duration_s)
     }
 
     /// Advances all queues to a time.
@@ -225,6 +268,7 @@ impl<'a> Simulator<'a> {
                 *events += 2;
                 outcome.record(&done, deadline_s);
             });
+            queue.files.take_answered().iter().for_each(|file| outcome.answered(file));
             self.meter(at, seconds);
         }
         for (resource, bytes) in self.meters.round.iter().enumerate() {

@@ -36,8 +36,8 @@ use std::time::Duration;
 use model::units::{BitRate, Bytes};
 
 pub use planning::{
-    Congestion, Cost, Crossing, DemandSettings, FixedRoute, FlowDemand, LinkFacts, ReplicaScenario, Scheduler,
-    ServingOrder, SimulationSettings, SiteFacts, Sizes, Work, Years,
+    CacheSettings, Congestion, Cost, Crossing, DemandSettings, FixedRoute, FlowDemand, LightSettings, LinkFacts,
+    ReplicaScenario, Scheduler, ServingOrder, SimulationSettings, SiteFacts, Sizes, Work, Years,
 };
 pub use problem::Problem;
 pub use read::LAB_SITES_MAX;

@@ -177,6 +177,34 @@ pub struct Work {
     pub streams: Option<u32>,
     /// The files are on tape.
     pub on_tape: bool,
+    /// Files are requests for named data, and each target has a cache; none if each file is asked for once.
+    pub cache: Option<CacheSettings>,
+    /// An agent asks for an optical path before a transfer, and releases it afterwards.
+    pub on_demand: bool,
+}
+
+/// Requests for named data that a cache answers where it can.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CacheSettings {
+    /// Bytes of the cache at each target; zero for none.
+    pub bytes: f64,
+    /// The number of different objects.
+    pub objects: usize,
+    /// The exponent of Zipf's law: the object of rank k is asked for in proportion to 1 / k^exponent.
+    pub exponent: f64,
+}
+
+/// Optical paths on demand: what each link has, and how long agents take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LightSettings {
+    /// Wavelengths of each link, in each direction.
+    pub wavelengths: usize,
+    /// What one carries.
+    pub rate: BitRate,
+    /// From a request to light at both ends.
+    pub setup: Duration,
+    /// From a cut to light over another route.
+    pub restoration: Duration,
 }
 
 /// A cost: something that is bought so many times, for a price once and a price a year.
@@ -274,6 +302,8 @@ pub struct SimulationSettings {
     pub congestion: Congestion,
     /// The time after which routes avoid a link that is down, and use it again.
     pub reroute: Duration,
+    /// Optical paths for work that asks for them; none if links have no wavelengths to spare.
+    pub light: Option<LightSettings>,
 }
 
 impl Years {
@@ -297,6 +327,7 @@ impl Default for SimulationSettings {
             scheduler: Scheduler::default(),
             congestion: Congestion::default(),
             reroute: Duration::from_secs(30),
+            light: None,
         }
     }
 }

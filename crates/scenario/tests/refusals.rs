@@ -388,6 +388,22 @@ fn work_and_costs_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn caches_and_paths_on_demand_that_make_no_sense_are_refused() {
+    const WORK: &str = "[work.w]\nfrom = 'a'\nto = 'b'\nbytes = '1TB'\nfile = '1GB'\n";
+    let cases = [
+        ("cache = '1TB'", "cache needs the number of different files", "objects = 100000"),
+        ("objects = 0", "objects cannot be 0", "from 1"),
+        ("objects = 9\npopularity = 'high'", "popularity cannot be", "Zipf"),
+        ("objects = 9\nsizes = 'lognormal'", "sizes does not go with objects", "leave one"),
+        ("on_demand = true", "no link has wavelengths", "wavelengths = 2 in [simulate]"),
+    ];
+    for (words, what, remedy) in cases {
+        refused(&[(&format!("{PAIR}{WORK}{words}\n"), what, remedy)]);
+    }
+    refused(&[("[simulate]\nsetup = '1s'\n", "setup does nothing without wavelengths", "wavelengths = 2")]);
+}
+
+#[test]
 fn replica_scenarios_that_contradict_themselves_are_refused() {
     const REPLICAS: &str = "[replicas.r]\nfrom = 'a'\nto = 'b'\n";
     let texts: Vec<(String, &str, &str)> = [

@@ -287,6 +287,9 @@ pub struct PlanWork {
     pub done: u64,
     /// Their bytes.
     pub bytes: f64,
+    /// Files among them that a cache at the target had, so that they crossed no link.
+    #[serde(default)]
+    pub from_cache: u64,
     /// Attempts that failed and were repeated.
     pub failed: u64,
     /// Files that arrived after the deadline.
