@@ -119,7 +119,7 @@ pub struct PlanForwarding {
     #[command(flatten)]
     pub scenario: PlanScenario,
     /// The configuration: virtual networks with their prefixes and next hops (TOML)
-    #[arg(value_name = "CONFIGURATION", required_unless_present = "shortest")]
+    #[arg(value_name = "CONFIGURATION")]
     pub configuration: Option<PathBuf>,
     /// Print a configuration of shortest routes between the sites of this group, as a start for your own
     #[arg(long, value_name = "GROUP", conflicts_with = "configuration")]

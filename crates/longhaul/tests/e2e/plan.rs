@@ -97,7 +97,7 @@ fn faults_of_a_forwarding_configuration_are_named_with_site_prefix_and_path() {
 
     let file = client.write("bad.toml", "[vrf.x.site.perth]\nprefix = \"10.1.2.3/16\"\n");
     client.run(words!["plan", "forwarding", "ska", file]).refused(2, &["line 2:", "not a prefix", "write 10.1.0.0/16"]);
-    client.run(words!["plan", "forwarding", "ska"]).refused(2, &["CONFIGURATION"]);
+    client.run(words!["plan", "forwarding", "ska"]).refused(2, &["name a configuration", "--shortest"]);
     client.run(words!["plan", "forwarding", "ska", "--shortest", "moon"]).refused(2, &["no site belongs to a group"]);
 }
 
