@@ -5,7 +5,7 @@ use model::figure::Figure;
 use model::v1::plan::{PlanFigure, PlanFigures, PlanInput};
 use plan::{cost, demand};
 
-use super::{LoadedScenario, replicas};
+use super::LoadedScenario;
 use crate::args::{PlanCost, PlanDemand};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -20,17 +20,23 @@ pub fn demand(args: &PlanDemand, loaded: &LoadedScenario, printer: &Printer) -> 
     Ok(Exit::Done)
 }
 
-/// Prints the costs of all options, or the replica scenarios.
+/// Refuses a period that ends before it begins.
 ///
 /// # Errors
-/// The scenario has no costs, or no replica scenarios, or the years are in the wrong order.
-pub fn cost(args: &PlanCost, loaded: &LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
+/// The years are in the wrong order.
+pub fn check_years(args: &PlanCost) -> Result<(), Failure> {
     if args.until < args.since {
         return Err(Failure::usage(format!("--until {} is before --since {}", args.until, args.since)));
     }
-    if args.replicas {
-        return replicas::run(args, loaded, printer);
-    }
+    Ok(())
+}
+
+/// Prints the costs of all options.
+///
+/// # Errors
+/// The scenario has no costs, or the years are in the wrong order.
+pub fn cost(args: &PlanCost, loaded: &LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
+    check_years(args)?;
     if loaded.scenario.costs.is_empty() {
         return Err(Failure::usage(format!("{} has no costs: add a table like [cost.primary-links]", loaded.name)));
     }

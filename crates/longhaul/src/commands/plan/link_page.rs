@@ -8,7 +8,7 @@ use plan::resilience::{Consequence, failures};
 use plan::routes::Avoid;
 use report::html::{self, Table};
 
-use super::page::figure_list;
+use super::figure_list::figure_list;
 use super::{LoadedScenario, links, map, show_rate};
 
 /// Each path fails in turn, and all flows find new routes: with more paths than this, a page would take too long.

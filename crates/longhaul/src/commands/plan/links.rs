@@ -8,7 +8,7 @@ use plan::optics::{self, WavelengthChoice};
 use plan::resilience::{Consequence, failures};
 use plan::routes::{Avoid, NetworkRoute, diverse_pair};
 
-use super::{LoadedScenario, link_page, page, show_rate};
+use super::{LoadedScenario, show_rate};
 use crate::args::PlanLinks as LinksArgs;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -16,13 +16,10 @@ use crate::printer::Printer;
 /// Prints the loads of the links; with options also failures and diverse routes.
 ///
 /// # Errors
-/// A site of `--diverse` does not exist, or the page cannot be written.
+/// A site of `--diverse` does not exist.
 pub fn run(args: &LinksArgs, loaded: &LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
     let network = loaded.network();
     let document = document(args, loaded, &network)?;
-    if let Some(file) = &args.out {
-        page::write(file, &link_page::page(loaded, &network))?;
-    }
     if printer.is_json() {
         printer.object(&document);
     } else {

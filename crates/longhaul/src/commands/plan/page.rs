@@ -9,6 +9,7 @@ use model::v1::plan::{PlanMoment, PlanSimulation};
 use plan::replication::ReplicaFigures;
 use report::html::{self, Plot, Scale, Step, Table};
 
+use super::figure_list::figure_list;
 use super::{LoadedScenario, check, figures, link_page, map, replicas, show_rate, show_time, simulation};
 use crate::args::PlanReport;
 use crate::failure::Failure;
@@ -71,26 +72,6 @@ fn findings(loaded: &LoadedScenario) -> String {
     let items: String =
         check::findings(loaded).iter().map(|finding| format!("<li>{}</li>", html::brief(finding))).collect();
     if items.is_empty() { String::new() } else { format!("<h2>What cannot work</h2><ul class=\"bad\">{items}</ul>") }
-}
-
-/// Figures, each folded over its formula, its inputs and its source.
-pub fn figure_list(figures: &[Figure]) -> String {
-    figures.iter().map(figure).collect()
-}
-
-fn figure(figure: &Figure) -> String {
-    let mut table = Table::new("numbers", "Inputs", &["input", "value", "unit"]);
-    for input in &figure.inputs {
-        table.row(&[input.name.clone(), input.value.to_string(), input.unit.clone()]);
-    }
-    format!(
-        "<details><summary><b>{}</b>: {}</summary><p><code>{}</code></p><p class=\"soft\">{}</p>{}</details>\n",
-        html::brief(&figure.name),
-        html::brief(&figures::show(figure)),
-        html::brief(&figure.formula),
-        html::brief(&figure.source),
-        table.end()
-    )
 }
 
 /// The replica scenarios in a table, with their figures below.

@@ -5,7 +5,7 @@ use model::figure::Figure;
 use plan::replication::{ReplicaFigures, figures};
 
 use super::LoadedScenario;
-use super::figures::{print, show};
+use super::figures::{check_years, print, show};
 use crate::args::PlanCost;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -26,8 +26,9 @@ pub const HEADS: [&str; 9] = [
 /// Prints the replica scenarios: a row of a table for each, then the figures.
 ///
 /// # Errors
-/// The scenario has no replica scenario.
+/// The scenario has no replica scenario, or the years are in the wrong order.
 pub fn run(args: &PlanCost, loaded: &LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
+    check_years(args)?;
     if loaded.scenario.replicas.is_empty() {
         let message = format!("{} has no replica scenarios: add a table like [replicas.parallel]", loaded.name);
         return Err(Failure::usage(message));
