@@ -41,8 +41,8 @@ pub use hub::{
 };
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
 pub use plan::{
-    PlanAction, PlanArgs, PlanCompare, PlanCost, PlanDemand, PlanLinks, PlanOverlay, PlanPredict, PlanReport,
-    PlanScenario, PlanScenarios, PlanSimulate,
+    PlanAction, PlanArgs, PlanCompare, PlanCost, PlanDemand, PlanForwarding, PlanLinks, PlanOverlay, PlanPredict,
+    PlanReport, PlanScenario, PlanScenarios, PlanSimulate,
 };
 pub use probe::{
     Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskMode, ProbeDiskTest, ProbeLatency, ProbeLimits, ProbePath,

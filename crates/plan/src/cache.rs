@@ -30,34 +30,81 @@ pub struct CacheOutcome {
     pub asked_bytes: f64,
 }
 
-/// Sends the requests to a cache of `cache_bytes`, which drops the object that was not requested for the longest time (LRU).
-pub fn simulate(requests: &Requests, cache_bytes: f64) -> CacheOutcome {
-    let capacity = (cache_bytes / requests.object_bytes) as usize;
-    let cumulated = cumulated_popularity(requests);
-    let mut random = fastrand::Rng::with_seed(requests.seed);
-    let mut last_use: HashMap<usize, u64> = HashMap::new();
-    let mut by_use: BTreeMap<u64, usize> = BTreeMap::new();
-    let mut hits = 0usize;
-    let mut counted = 0usize;
-    let mut misses = 0usize;
-    for now in 0..requests.count as u64 {
-        let draw = random.f64();
-        let object = cumulated.partition_point(|sum| *sum < draw).min(requests.objects - 1);
-        let is_full = last_use.len() >= capacity;
-        counted += usize::from(is_full);
-        match last_use.insert(object, now) {
-            Some(before) => {
-                by_use.remove(&before);
-                hits += usize::from(is_full);
-            }
-            None => misses += 1,
+/// A cache of so many objects that drops what was not asked for longest (LRU).
+#[derive(Clone, Debug, Default)]
+pub struct LruCache {
+    capacity: usize,
+    last_use: HashMap<usize, u64>,
+    by_use: BTreeMap<u64, usize>,
+    asked: u64,
+}
+
+impl LruCache {
+    /// An empty cache.
+    pub fn new(capacity: usize) -> LruCache {
+        LruCache { capacity, ..LruCache::default() }
+    }
+
+    /// Whether it is as full as it may be.
+    pub fn is_full(&self) -> bool {
+        self.last_use.len() >= self.capacity
+    }
+
+    /// Asks for an object, which it then has. Returns whether it had it before.
+    pub fn ask(&mut self, object: usize) -> bool {
+        let now = self.asked;
+        self.asked += 1;
+        let before = self.last_use.insert(object, now);
+        if let Some(before) = before {
+            self.by_use.remove(&before);
         }
-        by_use.insert(now, object);
-        if last_use.len() > capacity
-            && let Some((_, oldest)) = by_use.pop_first()
+        self.by_use.insert(now, object);
+        if self.last_use.len() > self.capacity
+            && let Some((_, oldest)) = self.by_use.pop_first()
         {
-            last_use.remove(&oldest);
+            self.last_use.remove(&oldest);
         }
+        before.is_some()
+    }
+}
+
+/// How often each object is asked for.
+#[derive(Clone, Debug)]
+pub struct Popularity {
+    /// The sums of the probabilities up to each rank.
+    cumulated: Vec<f64>,
+}
+
+impl Popularity {
+    /// Zipf's law with an exponent.
+    pub fn zipf(objects: usize, exponent: f64) -> Popularity {
+        let mut sum = 0.0;
+        let add = |p: f64| {
+            sum += p;
+            sum
+        };
+        Popularity { cumulated: popularity(objects, exponent).into_iter().map(add).collect() }
+    }
+
+    /// Draws an object, by its rank from 0.
+    pub fn draw(&self, random: &mut fastrand::Rng) -> usize {
+        let draw = random.f64();
+        self.cumulated.partition_point(|sum| *sum < draw).min(self.cumulated.len().saturating_sub(1))
+    }
+}
+
+/// Sends the requests to a cache of so many bytes that drops what was not asked for longest (LRU).
+pub fn simulate(requests: &Requests, cache_bytes: f64) -> CacheOutcome {
+    let mut cache = LruCache::new((cache_bytes / requests.object_bytes) as usize);
+    let popularity = Popularity::zipf(requests.objects, requests.exponent);
+    let mut random = fastrand::Rng::with_seed(requests.seed);
+    let (mut hits, mut counted, mut misses) = (0usize, 0usize, 0usize);
+    for _ in 0..requests.count {
+        let was_full = cache.is_full();
+        let is_hit = cache.ask(popularity.draw(&mut random));
+        counted += usize::from(was_full);
+        hits += usize::from(is_hit && was_full);
+        misses += usize::from(!is_hit);
     }
     CacheOutcome {
         hit_ratio: hits as f64 / counted.max(1) as f64,
@@ -73,7 +120,7 @@ pub fn hit_ratio(requests: &Requests, cache_bytes: f64) -> f64 {
     if capacity >= requests.objects as f64 {
         return 1.0;
     }
-    let popularity = popularity(requests);
+    let popularity = popularity(requests.objects, requests.exponent);
     let kept = |time: f64| popularity.iter().map(|p| 1.0 - (-p * time).exp()).sum::<f64>();
     let (mut short, mut long) = (0.0, 1.0);
     while kept(long) < capacity {
@@ -86,19 +133,10 @@ pub fn hit_ratio(requests: &Requests, cache_bytes: f64) -> f64 {
     popularity.iter().map(|p| p * (1.0 - (-p * long).exp())).sum()
 }
 
-fn popularity(requests: &Requests) -> Vec<f64> {
-    let weight = |rank: usize| (rank as f64 + 1.0).powf(-requests.exponent);
-    let sum: f64 = (0..requests.objects).map(weight).sum();
-    (0..requests.objects).map(|rank| weight(rank) / sum).collect()
-}
-
-fn cumulated_popularity(requests: &Requests) -> Vec<f64> {
-    let mut sum = 0.0;
-    let add = |p: f64| {
-        sum += p;
-        sum
-    };
-    popularity(requests).into_iter().map(add).collect()
+fn popularity(objects: usize, exponent: f64) -> Vec<f64> {
+    let weight = |rank: usize| (rank as f64 + 1.0).powf(-exponent);
+    let sum: f64 = (0..objects).map(weight).sum();
+    (0..objects).map(|rank| weight(rank) / sum).collect()
 }
 
 #[cfg(test)]

@@ -29,21 +29,35 @@ pub struct OptionCost {
     pub by_year: Vec<(u16, f64)>,
 }
 
-/// The costs of all options from `first` to `last`. Costs without an option belong to each.
+/// The costs of all options from `first` to `last`. Costs without an option belong to each. The own costs of replica scenarios are no options here: see
+/// [`crate::replication`].
 pub fn options(scenario: &Scenario, first: u16, last: u16, seed: u64) -> Vec<OptionCost> {
-    let names: BTreeSet<&String> = scenario.costs.iter().filter_map(|cost| cost.option.as_ref()).collect();
+    let is_option = |name: &&String| scenario.replicas.iter().all(|replicas| replicas.name != **name);
+    let names: BTreeSet<&String> =
+        scenario.costs.iter().filter_map(|cost| cost.option.as_ref()).filter(is_option).collect();
     let names: Vec<Option<&String>> = if names.is_empty() { vec![None] } else { names.into_iter().map(Some).collect() };
     let mut all = Vec::new();
     for option in names {
         let belongs = |cost: &&Cost| cost.option.is_none() || cost.option.as_ref() == option;
         let costs: Vec<&Cost> = scenario.costs.iter().filter(belongs).collect();
-        let currencies: BTreeSet<Currency> = costs.iter().map(|cost| currency(cost)).collect();
-        for currency_of_sum in currencies {
-            let costs: Vec<&Cost> = costs.iter().copied().filter(|cost| currency(cost) == currency_of_sum).collect();
-            all.push(option_cost(option.cloned(), currency_of_sum, &costs, Period { first, last }, seed));
-        }
+        all.extend(by_currency(option, &costs, Period { first, last }, seed));
     }
     all
+}
+
+/// The costs of one option alone from `first` to `last`, without those that belong to all options.
+pub fn of_option(scenario: &Scenario, option: &str, first: u16, last: u16) -> Vec<OptionCost> {
+    let costs: Vec<&Cost> = scenario.costs.iter().filter(|cost| cost.option.as_deref() == Some(option)).collect();
+    by_currency(Some(&option.to_owned()), &costs, Period { first, last }, scenario.seed)
+}
+
+fn by_currency(option: Option<&String>, costs: &[&Cost], period: Period, seed: u64) -> Vec<OptionCost> {
+    let currencies: BTreeSet<Currency> = costs.iter().map(|cost| currency(cost)).collect();
+    let sum = |currency_of_sum: Currency| {
+        let costs: Vec<&Cost> = costs.iter().copied().filter(|cost| currency(cost) == currency_of_sum).collect();
+        option_cost(option.cloned(), currency_of_sum, &costs, period, seed)
+    };
+    currencies.into_iter().map(sum).collect()
 }
 
 /// The years of a plan, both ends included.
@@ -179,6 +193,15 @@ mod tests {
         assert_eq!(totals, [(Some("A"), 800e3 + 2.0 * 240e3 + 200e3), (Some("B"), 1.5e6 + 1e6 + 200e3)]);
         assert_eq!(all[0].by_year, [(2024, 1_140_000.0), (2025, 340_000.0)]);
         assert_eq!(all[0].total.range, None);
+    }
+
+    #[test]
+    fn the_own_costs_of_a_replica_scenario_are_no_option() {
+        let text = "[site.b]\n[cost.a]\noption = \"A\"\nonce = \"1EUR\"\n[cost.more]\noption = \"r\"\nonce = \"2EUR\"\n\
+                    [replicas.r]\nfrom = \"a\"\nto = \"b\"\nsum = \"1Gbit/s\"\n";
+        let scenario = scenario(text);
+        let totals: Vec<f64> = options(&scenario, 2024, 2024, 1).iter().map(|cost| cost.total.value).collect();
+        assert_eq!((totals, of_option(&scenario, "r", 2024, 2024)[0].total.value), (vec![1.0], 2.0));
     }
 
     #[test]

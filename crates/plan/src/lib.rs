@@ -30,6 +30,7 @@ pub mod loads;
 pub mod network;
 pub mod optics;
 pub mod overlay;
+pub mod replication;
 pub mod resilience;
 pub mod routes;
 pub mod simgrid;

@@ -54,6 +54,56 @@ pub struct PathOutcome {
     pub cuts: u32,
 }
 
+/// Which wavelengths are free, and which links are cut.
+#[derive(Clone, Debug, Default)]
+pub struct FreeWavelengths {
+    /// Wavelengths of each link, in each direction.
+    wavelengths: usize,
+    /// Those in use on each link.
+    used: BTreeMap<usize, usize>,
+    cut: BTreeSet<usize>,
+}
+
+impl FreeWavelengths {
+    /// All wavelengths are free.
+    pub fn new(wavelengths: usize) -> FreeWavelengths {
+        FreeWavelengths { wavelengths, ..FreeWavelengths::default() }
+    }
+
+    /// Takes a wavelength on each link of the shortest route that has one; none if there is no such route.
+    pub fn take(&mut self, network: &Network, from: usize, to: usize) -> Option<NetworkRoute> {
+        let full = self.used.iter().filter(|(_, used)| **used >= self.wavelengths).map(|(link, _)| *link);
+        let avoid = Avoid { links: full.chain(self.cut.iter().copied()).collect(), ..Avoid::default() };
+        let route = shortest(network, from, to, &avoid)?;
+        route.links.iter().for_each(|link| *self.used.entry(*link).or_default() += 1);
+        Some(route)
+    }
+
+    /// Gives the wavelengths of a route back.
+    pub fn free(&mut self, route: &NetworkRoute) {
+        for link in &route.links {
+            if let Some(used) = self.used.get_mut(link) {
+                *used = used.saturating_sub(1);
+            }
+        }
+    }
+
+    /// No route may use a link any more.
+    pub fn cut(&mut self, link: usize) {
+        self.cut.insert(link);
+    }
+
+    /// Routes may use a link again.
+    pub fn repair(&mut self, link: usize) {
+        self.cut.remove(&link);
+    }
+
+    /// Whether a link of a route is cut.
+    pub fn is_cut(&self, route: &NetworkRoute) -> bool {
+        route.links.iter().any(|link| self.cut.contains(link))
+    }
+}
+
 /// A path that is in use.
 struct LitPath {
     request: usize,
@@ -75,8 +125,7 @@ pub fn serve(
         settings,
         requests,
         outcomes: vec![PathOutcome { began_s: None, ended_s: None, cuts: 0 }; requests.len()],
-        used: BTreeMap::new(),
-        cut: BTreeSet::new(),
+        free: FreeWavelengths::new(settings.wavelengths),
         lit: Vec::new(),
         waiting: Vec::new(),
     };
@@ -116,9 +165,7 @@ struct Agents<'a> {
     settings: &'a OpticalSettings,
     requests: &'a [PathRequest],
     outcomes: Vec<PathOutcome>,
-    /// Wavelengths in use on each link.
-    used: BTreeMap<usize, usize>,
-    cut: BTreeSet<usize>,
+    free: FreeWavelengths,
     lit: Vec<LitPath>,
     waiting: Vec<(usize, f64)>,
 }
@@ -150,42 +197,30 @@ impl Agents<'_> {
     fn light_waiting(&mut self, now: f64, delay_s: f64) {
         for (request, left_bytes) in std::mem::take(&mut self.waiting) {
             let PathRequest { from, to, .. } = self.requests[request];
-            let full = self.used.iter().filter(|(_, used)| **used >= self.settings.wavelengths).map(|(link, _)| *link);
-            let avoid = Avoid { links: full.chain(self.cut.iter().copied()).collect(), ..Avoid::default() };
-            let Some(route) = shortest(self.network, from, to, &avoid) else {
+            let Some(route) = self.free.take(self.network, from, to) else {
                 self.waiting.push((request, left_bytes));
                 continue;
             };
-            route.links.iter().for_each(|link| *self.used.entry(*link).or_default() += 1);
             let lit_s = now + delay_s;
             self.outcomes[request].began_s.get_or_insert(lit_s);
             self.lit.push(LitPath { request, route, lit_s, left_bytes });
         }
     }
 
-    fn free(&mut self, route: &NetworkRoute) {
-        for link in &route.links {
-            if let Some(used) = self.used.get_mut(link) {
-                *used -= 1;
-            }
-        }
-    }
-
     fn release(&mut self, at: usize, now: f64) {
         let lit = self.lit.swap_remove(at);
-        self.free(&lit.route);
+        self.free.free(&lit.route);
         self.outcomes[lit.request].ended_s = Some(now);
         self.light_waiting(now, self.settings.setup_s);
     }
 
     fn cut_path(&mut self, path: usize, now: f64) {
-        self.cut.extend(self.network.links_of_path(path));
-        let (dark, lit): (Vec<LitPath>, Vec<LitPath>) = std::mem::take(&mut self.lit)
-            .into_iter()
-            .partition(|lit| lit.route.links.iter().any(|link| self.cut.contains(link)));
+        self.network.links_of_path(path).for_each(|link| self.free.cut(link));
+        let (dark, lit): (Vec<LitPath>, Vec<LitPath>) =
+            std::mem::take(&mut self.lit).into_iter().partition(|lit| self.free.is_cut(&lit.route));
         self.lit = lit;
         for lit in &dark {
-            self.free(&lit.route);
+            self.free.free(&lit.route);
             self.outcomes[lit.request].cuts += 1;
         }
         // Transfers whose path was cut are served before requests that wait already.

@@ -5,6 +5,7 @@
 //!
 //! Does not know: packets, clocks. Congestion is a share of a link, not a queue of packets.
 
+mod agents;
 mod background;
 mod choice;
 mod document;
@@ -21,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use scenario::Scenario;
 
+use self::agents::{LightAgents, LightChange};
 use self::background::PathTraffic;
 use self::choice::{ChoiceState, RouteChooser};
 use self::outages::{Disturbance, Effect, disturbances};
@@ -69,6 +71,8 @@ struct Simulator<'a> {
     queues: Vec<SimulatedQueue>,
     feeds: Vec<Feed>,
     rates: Rates,
+    /// Agents that ask for optical paths, if some work is on demand.
+    agents: Option<LightAgents>,
     /// The earliest is the last.
     disturbances: Vec<Disturbance>,
     now_s: f64,
@@ -105,10 +109,14 @@ pub fn simulate(
 
 impl<'a> Simulator<'a> {
     fn new(scenario: &'a Scenario, network: Network) -> Simulator<'a> {
-        let resources = Resources::new(scenario, &network);
         let Placement { queues, feeds } = place(scenario);
-        let background = background::all(scenario, &network);
+        let mut resources = Resources::new(scenario, &network);
+        if let Some(light) = &scenario.simulation.light {
+            let on_demand = (0..queues.len()).filter(|queue| scenario.work[queues[*queue].work].on_demand);
+            on_demand.for_each(|queue| resources.add_light_path(queue, light));
+        }
         let (mut disturbances, mut ignored) = disturbances(scenario, &network, &resources);
+        let background = background::all(scenario, &network);
         disturbances.extend(background::disturbances(&background, &network, &resources));
         // Of those at one time, the first is applied first.
         disturbances.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
@@ -118,6 +126,7 @@ impl<'a> Simulator<'a> {
         let count = resources.all.len();
         let mut simulator = Simulator {
             rates: Rates::new(scenario, &queues),
+            agents: LightAgents::new(scenario, &queues),
             outcome: Outcome {
                 simulated_s: 0.0,
                 stopped: false,
@@ -162,6 +171,7 @@ impl<'a> Simulator<'a> {
         while self.now_s < duration_s {
             self.disturb();
             let waits = self.waiting_queues();
+            self.act(&waits);
             self.choose_routes(&waits);
             self.rates.set(self.scenario, self.now_s, &self.capacities, &mut self.queues, &waits);
             let until_s = self.next_round_s(duration_s, &waits);
@@ -191,6 +201,12 @@ impl<'a> Simulator<'a> {
                 Effect::Capacity { resource, fraction } => {
                     self.whole_parts[resource as usize] = fraction;
                     self.set_capacity(resource as usize);
+                    if let (SharedResource::Link(link), Some(agents)) =
+                        (self.resources.all[resource as usize], &mut self.agents)
+                    {
+                        let changes = agents.link_changed(link, fraction == 0.0);
+                        self.relight(changes);
+                    }
                 }
                 Effect::Background { resource, fraction } => {
                     self.free_parts[resource as usize] = fraction;
@@ -211,13 +227,41 @@ impl<'a> Simulator<'a> {
         self.capacities[resource] = if part == 0.0 { 0.0 } else { self.resources.usable[resource] * part };
     }
 
+    /// Lets the agents ask for paths and release them.
+    fn act(&mut self, waits: &[bool]) {
+        if let Some(agents) = &mut self.agents {
+            let changes = agents.act(&self.network, &self.queues, waits, self.now_s);
+            self.relight(changes);
+        }
+    }
+
+    /// Gives queues on demand the routes that have light now.
+    fn relight(&mut self, changes: Vec<LightChange>) {
+        if changes.is_empty() {
+            return;
+        }
+        for LightChange { queue: number, route } in changes {
+            let queue = &mut self.queues[number];
+            let work = &self.scenario.work[queue.work];
+            queue.terms = route
+                .as_ref()
+                .map(|route| PathTerms::new(self.scenario, &self.network, work, queue.source, route, route));
+            queue.path = route
+                .map_or_else(Vec::new, |_| self.resources.light_path(number, queue.source, queue.target, work.on_tape));
+        }
+        self.rates.paths_changed(&self.queues);
+    }
+
     /// Gives each queue the shortest route, or the fixed one. A queue keeps the route that was chosen for it, unless a link of it is closed; then
-    /// another one is chosen.
+    /// another one is chosen. Queues on demand get theirs when it has light.
     fn route(&mut self) {
         let avoid = Avoid { links: self.closed.clone(), ..Avoid::default() };
         let mut known: HashMap<(usize, usize), Option<NetworkRoute>> = HashMap::new();
         for at in 0..self.queues.len() {
             let queue = &mut self.queues[at];
+            if self.scenario.work[queue.work].on_demand {
+                continue;
+            }
             if let Some(route) = &queue.route {
                 if !route.links.iter().any(|link| self.closed.contains(link)) {
                     continue;
@@ -252,7 +296,9 @@ impl<'a> Simulator<'a> {
     fn choose_routes(&mut self, waits: &[bool]) {
         let Some(mut chooser) = self.chooser.take() else { return };
         for at in (0..self.queues.len()).filter(|at| !waits[*at]) {
-            if self.queues[at].route.is_some() || !self.queues[at].is_active(self.now_s) {
+            let queue = &self.queues[at];
+            let has_own_route = queue.route.is_some() || self.scenario.work[queue.work].on_demand;
+            if has_own_route || !queue.is_active(self.now_s) {
                 continue;
             }
             let state = ChoiceState {
@@ -288,7 +334,8 @@ impl<'a> Simulator<'a> {
             queues.map(|(queue, _)| queue.next_event_s(self.now_s)).fold(f64::INFINITY, f64::min)
         };
         let disturbance = self.disturbances.last().map_or(f64::INFINITY, |next| next.at_s);
-        next.min(disturbance).min(duration_s)
+        let light = self.agents.as_ref().map_or(f64::INFINITY, |agents| agents.next_s(&self.queues, self.now_s));
+        next.min(disturbance).min(light).min(duration_s)
     }
 
     /// Advances all queues to a time.
@@ -305,6 +352,7 @@ impl<'a> Simulator<'a> {
                 *events += 2;
                 outcome.record(&done, deadline_s);
             });
+            queue.files.take_answered().iter().for_each(|file| outcome.answered(file));
             self.meter(at, seconds);
         }
         for (resource, bytes) in self.meters.round.iter().enumerate() {

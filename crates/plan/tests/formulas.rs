@@ -8,7 +8,7 @@ use model::figure::Figure;
 use plan::loads::{FlowChoice, loads};
 use plan::network::Network;
 use plan::routes::Avoid;
-use plan::{cost, demand, optics, storage};
+use plan::{cost, demand, optics, replication, storage};
 use scenario::{SHIPPED, Scenario};
 
 /// The value of a figure's formula.
@@ -40,6 +40,8 @@ fn figures_of(scenario: &Scenario) -> Vec<Figure> {
     let network = Network::new(scenario, None);
     let loads = loads(scenario, &network, &choice, &Avoid::default());
     figures.extend(loads.links.iter().map(|load| loads.figure(&network, load)));
+    let of_replicas = |replicas| replication::figures(scenario, &network, replicas, (2024, 2033)).all();
+    figures.extend(scenario.replicas.iter().flat_map(of_replicas));
     figures
 }
 

@@ -4,12 +4,14 @@
 //! Does not know: what a page is about. Its input is text, and is escaped.
 
 mod lanes;
+mod map;
 mod plot;
 mod scale;
 
 use std::fmt::Write as _;
 
 pub use lanes::{ChartLane, lanes};
+pub use map::{LinkState, MapLink, MapSite, map};
 pub use plot::{Plot, Step};
 pub use scale::Scale;
 pub use web::markup::text;
@@ -44,6 +46,8 @@ ul.key{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:0;ma
 .l5{stroke:var(--c5);stroke-dasharray:12 3}.l6{stroke:var(--c6);stroke-dasharray:1 3}.l7{stroke:var(--c7);stroke-dasharray:5 5}\
 .f0{fill:var(--c0)}.f1{fill:var(--c1)}.f2{fill:var(--c2)}.f3{fill:var(--c3)}.f4{fill:var(--c4)}.f5{fill:var(--c5)}\
 .f6{fill:var(--c6)}.f7{fill:var(--c7)}.faint{fill:var(--c0);opacity:.25}\
+.chart .tag{paint-order:stroke;stroke:var(--back);stroke-width:3px}.link{fill:none;stroke:var(--c0)}.link.idle{stroke:var(--soft);stroke-dasharray:1.5 4}.link.over{stroke:var(--bad)}\
+.link.core{stroke:var(--back)}.link.failed{stroke:var(--bad);stroke-dasharray:9 5}\
 summary{cursor:pointer;color:var(--soft)}\
 @media print{body{font-size:11px}main{margin:0;max-width:none}h2{break-after:avoid}tr{break-inside:avoid}.wide{overflow:visible}\
 figure svg.chart{min-width:0}}";

@@ -17,6 +17,7 @@
 //! ```
 
 mod check;
+pub mod forwarding;
 pub mod fuzzing;
 mod planning;
 mod problem;
@@ -35,8 +36,9 @@ use std::time::Duration;
 use model::units::{BitRate, Bytes};
 
 pub use planning::{
-    Background, Congestion, Cost, Crossing, DemandSettings, FixedRoute, FlowDemand, LinkFacts, RouteChoice, Scheduler,
-    ServingOrder, SimulationSettings, SiteFacts, Sizes, Work, Years,
+    Background, CacheSettings, Congestion, Cost, Crossing, DemandSettings, FixedRoute, FlowDemand, LightSettings,
+    LinkFacts, ReplicaScenario, RouteChoice, Scheduler, ServingOrder, SimulationSettings, SiteFacts, Sizes, Work,
+    Years,
 };
 pub use problem::Problem;
 pub use read::LAB_SITES_MAX;
@@ -68,6 +70,8 @@ pub struct Scenario {
     pub work: Vec<Work>,
     /// In the order of the file.
     pub costs: Vec<Cost>,
+    /// In the order of the file.
+    pub replicas: Vec<ReplicaScenario>,
     /// What others send over the paths; the simulator's transfers have what is left.
     pub background: Vec<Background>,
     /// Settings of the simulator.

@@ -178,6 +178,34 @@ pub struct Work {
     pub streams: Option<u32>,
     /// The files are on tape.
     pub on_tape: bool,
+    /// Files are requests for named data, and each target has a cache; none if each file is asked for once.
+    pub cache: Option<CacheSettings>,
+    /// An agent asks for an optical path before a transfer, and releases it afterwards.
+    pub on_demand: bool,
+}
+
+/// Requests for named data that a cache answers where it can.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CacheSettings {
+    /// Bytes of the cache at each target; zero for none.
+    pub bytes: f64,
+    /// The number of different objects.
+    pub objects: usize,
+    /// The exponent of Zipf's law: the object of rank k is asked for in proportion to 1 / k^exponent.
+    pub exponent: f64,
+}
+
+/// Optical paths on demand: what each link has, and how long agents take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LightSettings {
+    /// Wavelengths of each link, in each direction.
+    pub wavelengths: usize,
+    /// What one carries.
+    pub rate: BitRate,
+    /// From a request to light at both ends.
+    pub setup: Duration,
+    /// From a cut to light over another route.
+    pub restoration: Duration,
 }
 
 /// A cost: a number of equal things, each for a one-time price and a yearly price.
@@ -258,6 +286,39 @@ pub enum Congestion {
     Reno,
 }
 
+/// A way to keep copies of what sources produce at other sites.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplicaScenario {
+    /// As in the file. Costs of the option of this name belong to it.
+    pub name: String,
+    /// The line of its header.
+    pub line: usize,
+    /// Sites that produce data.
+    pub from: Vec<usize>,
+    /// Sites that keep copies.
+    pub to: Vec<usize>,
+    /// What each source sends to sites of other countries in sum, for one copy of its data.
+    pub sum_bit_s: f64,
+    /// What each source produces in a day; none for what the sum carries in a day.
+    pub daily: Option<Bytes>,
+    /// Whether the sites get their parts in parallel, or one of them gets all for a while.
+    pub order: ServingOrder,
+    /// Copies of each file.
+    pub copies: u32,
+    /// Copies beyond the first are sent by the sites that have one, and not by the source.
+    pub passed_on: bool,
+    /// Sources, each with the site that its flows to other countries go over.
+    pub via: Vec<(usize, usize)>,
+    /// The time for which the sites of `via` hold the data; they then feed the others. Zero if they only route.
+    pub hold: Duration,
+    /// Sites that get everything, besides their part.
+    pub full: Vec<usize>,
+    /// What a circuit carries.
+    pub circuit_bit_s: f64,
+    /// Where the numbers come from.
+    pub source: Option<String>,
+}
+
 /// Settings of the simulator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulationSettings {
@@ -273,6 +334,8 @@ pub struct SimulationSettings {
     pub reroute: Duration,
     /// How queues get their routes.
     pub choice: RouteChoice,
+    /// Optical paths for work that asks for them; none if links have no wavelengths to spare.
+    pub light: Option<LightSettings>,
 }
 
 impl Years {
@@ -297,6 +360,7 @@ impl Default for SimulationSettings {
             congestion: Congestion::default(),
             reroute: Duration::from_secs(30),
             choice: RouteChoice::default(),
+            light: None,
         }
     }
 }

@@ -10,6 +10,7 @@ mod facts;
 mod flow;
 mod link_settings;
 mod path;
+mod replicas;
 mod route;
 mod site;
 mod work;
@@ -19,6 +20,8 @@ use std::time::Duration;
 use super::problem::Problem;
 use super::source::{Entry, Table};
 use super::{Event, Scenario, quantity};
+
+pub(super) use path::site_of;
 
 /// The most sites that the lab has. More would measure the lab, not the network.
 pub const LAB_SITES_MAX: usize = 64;
@@ -31,7 +34,7 @@ const LAB_PATHS_MAX: usize = 250;
 /// Each entry of a list is an aggregate of the simulator, or a line of a table.
 const ENTRIES_MAX: usize = 10_000;
 const SCALE_REMEDY: &str = "write what the lab divides rates by, from 1 to 1000000, without quotes, like scale = 100";
-const ROOT_WORDS: [&str; 13] = [
+const ROOT_WORDS: [&str; 14] = [
     "seed",
     "memory",
     "scale",
@@ -43,6 +46,7 @@ const ROOT_WORDS: [&str; 13] = [
     "flow",
     "work",
     "cost",
+    "replicas",
     "background",
     "simulate",
 ];
@@ -90,6 +94,7 @@ pub(super) fn scenario(text: &str) -> Result<(Scenario, ScenarioLines), Problem>
         work: Vec::new(),
         costs: Vec::new(),
         background: Vec::new(),
+        replicas: Vec::new(),
         simulation: root.get("simulate").map(work::simulation).transpose()?.unwrap_or_default(),
     };
     let mut lines = ScenarioLines::default();
@@ -107,6 +112,9 @@ pub(super) fn scenario(text: &str) -> Result<(Scenario, ScenarioLines), Problem>
     }
     for entry in bounded(&root, "cost", cost::COST_REMEDY)? {
         scenario.costs.push(cost::cost(entry)?);
+    }
+    for entry in bounded(&root, "replicas", replicas::REPLICAS_REMEDY)? {
+        scenario.replicas.push(replicas::replicas(entry, &scenario)?);
     }
     for entry in bounded(&root, "background", background::BACKGROUND_REMEDY)? {
         scenario.background.push(background::background(entry, &scenario)?);

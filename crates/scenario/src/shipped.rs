@@ -38,6 +38,10 @@ pub const SHIPPED: &[Shipped] = shipped![
     "osg-tail": "a campaign whose slow site takes most of the time",
     "sanren": "South Africa's network and its links abroad; own fibre against a service",
     "srcnet-v0.1": "nine nodes of the SKA's regional centres and their challenge of 24 hours",
+    "telescopes": "two telescopes push to five centres: in parallel or in turn, replicas, relays, marks",
+    "selfish": "ten sites share a link, and one of them opens more streams than the others",
+    "named-data": "a site reads named data with a cache beside it",
+    "on-demand": "transfers over optical paths on demand, one of which is cut and restored",
 ];
 
 /// A shipped scenario by its name.

@@ -386,3 +386,40 @@ fn work_and_costs_that_make_no_sense_are_refused() {
         refused(&[(&whole, what, remedy)]);
     }
 }
+
+#[test]
+fn caches_and_paths_on_demand_that_make_no_sense_are_refused() {
+    const WORK: &str = "[work.w]\nfrom = 'a'\nto = 'b'\nbytes = '1TB'\nfile = '1GB'\n";
+    let cases = [
+        ("cache = '1TB'", "cache needs the number of different files", "objects = 100000"),
+        ("objects = 0", "objects cannot be 0", "from 1"),
+        ("objects = 9\npopularity = 'high'", "popularity cannot be", "Zipf"),
+        ("objects = 9\nsizes = 'lognormal'", "sizes does not go with objects", "leave one"),
+        ("on_demand = true", "no link has wavelengths", "wavelengths = 2 in [simulate]"),
+    ];
+    for (words, what, remedy) in cases {
+        refused(&[(&format!("{PAIR}{WORK}{words}\n"), what, remedy)]);
+    }
+    refused(&[("[simulate]\nsetup = '1s'\n", "setup does nothing without wavelengths", "wavelengths = 2")]);
+}
+
+#[test]
+fn replica_scenarios_that_contradict_themselves_are_refused() {
+    const REPLICAS: &str = "[replicas.r]\nfrom = 'a'\nto = 'b'\n";
+    let texts: Vec<(String, &str, &str)> = [
+        ("", "r has no sum", "sum = \"100Gbit/s\""),
+        ("sum = '100'", "sum cannot be", "unit"),
+        ("sum = '1Gbit/s'\nhold = '2d'", "nobody holds the data of a", "via = { a = "),
+        ("sum = '1Gbit/s'\nvia = { b = 'a' }", "b is no source", "sites of from"),
+        ("sum = '1Gbit/s'\npassed_on = true", "passed on to nobody", "copies = 2"),
+        ("sum = '1Gbit/s'\norder = 'in-turn'\nfull = 'b'", "full does not go with", "leave one"),
+        ("sum = '1Gbit/s'\ncopies = 2", "copies cannot be 2", "from 1 to 1"),
+    ]
+    .map(|(words, what, remedy)| (format!("{PAIR}{REPLICAS}{words}\n"), what, remedy))
+    .into();
+    for (text, what, remedy) in &texts {
+        let marked =
+            if *what == "r has no sum" { text.replace("[replicas.r]", "[replicas.r] # <-") } else { text.clone() };
+        refused(&[(&marked, what, remedy)]);
+    }
+}

@@ -25,12 +25,14 @@ pub enum PlanAction {
     Check(PlanScenario),
     /// Add up the demand, with its growth and the year in which it exceeds a capacity
     Demand(PlanDemand),
-    /// Compare the costs of the options
+    /// Compare the costs of the options; with --replicas, of the ways to keep replicas
     Cost(PlanCost),
     /// Show the load of each link; with --failures, what each failure changes
     Links(PlanLinks),
     /// Plan a virtual network for a group of sites: a VRF in each country, and where they peer
     Overlay(PlanOverlay),
+    /// Verify a forwarding configuration: every prefix is reached, no packet turns in a circle or leaves its virtual network
+    Forwarding(PlanForwarding),
     /// Simulate the work with the hub's own scheduler, in virtual time
     Simulate(PlanSimulate),
     /// Simulate several scenarios side by side
@@ -39,7 +41,7 @@ pub enum PlanAction {
     Predict(PlanPredict),
     /// Print a hub's collaboration, with the jobs that wait there, as a scenario
     Twin(HubOption),
-    /// Write one page with demand, cost, links and simulation
+    /// Write one page with demand, cost, links, maps and simulation
     Report(PlanReport),
 }
 
@@ -86,6 +88,9 @@ pub struct PlanCost {
     /// The last year
     #[arg(long, value_name = "YEAR", default_value_t = 2033, value_parser = clap::value_parser!(u16).range(1970..=2200))]
     pub until: u16,
+    /// Show the replica scenarios ([replicas.NAME]) instead: flows, circuits, storage, overloaded links and own costs of each
+    #[arg(long)]
+    pub replicas: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -98,6 +103,9 @@ pub struct PlanLinks {
     /// Find two routes between these sites that share nothing
     #[arg(long, num_args = 2, value_names = ["SITE", "SITE"])]
     pub diverse: Vec<String>,
+    /// Write the links to this file as a page, with maps of the loads and of the worst failures
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -107,6 +115,18 @@ pub struct PlanOverlay {
     /// The group of sites that belongs to the virtual network
     #[arg(value_name = "GROUP")]
     pub group: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PlanForwarding {
+    #[command(flatten)]
+    pub scenario: PlanScenario,
+    /// The configuration: virtual networks with their prefixes and next hops (TOML)
+    #[arg(value_name = "CONFIGURATION")]
+    pub configuration: Option<PathBuf>,
+    /// Print a configuration of shortest routes between the sites of this group, as a start for your own
+    #[arg(long, value_name = "GROUP", conflicts_with = "configuration")]
+    pub shortest: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

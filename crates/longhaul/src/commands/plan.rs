@@ -2,11 +2,16 @@
 
 mod check;
 mod compare;
+mod figure_list;
 mod figures;
+mod forwarding;
+mod link_page;
 mod links;
+mod map;
 mod overlay;
 mod page;
 mod predict;
+mod replicas;
 mod simulation;
 mod twin;
 
@@ -15,7 +20,7 @@ use std::path::Path;
 use model::Exit;
 use scenario::{SHIPPED, Scenario, shipped};
 
-use crate::args::{PlanAction, PlanArgs, PlanScenario, PlanScenarios, PlanSimulate};
+use crate::args::{PlanAction, PlanArgs, PlanLinks, PlanScenario, PlanScenarios, PlanSimulate};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
@@ -38,9 +43,11 @@ pub fn run(plan: &PlanArgs, settings: &Settings, printer: &Printer) -> Result<Ex
         PlanAction::Scenarios(args) => print_scenarios(args, printer),
         PlanAction::Check(args) => check::run(&load(args)?, printer),
         PlanAction::Demand(args) => figures::demand(args, &load(&args.scenario)?, printer),
+        PlanAction::Cost(args) if args.replicas => replicas::run(args, &load(&args.scenario)?, printer),
         PlanAction::Cost(args) => figures::cost(args, &load(&args.scenario)?, printer),
-        PlanAction::Links(args) => links::run(args, &load(&args.scenario)?, printer),
+        PlanAction::Links(args) => show_links(args, &load(&args.scenario)?, printer),
         PlanAction::Overlay(args) => overlay::run(args, &load(&args.scenario)?, printer),
+        PlanAction::Forwarding(args) => forwarding::run(args, &load(&args.scenario)?, printer),
         PlanAction::Simulate(args) => simulate(args, load(&args.scenario)?, printer),
         PlanAction::Compare(args) => compare::run(args, printer),
         PlanAction::Predict(args) => predict::run(args, settings, printer),
@@ -92,6 +99,17 @@ fn print_scenarios(args: &PlanScenarios, printer: &Printer) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
+/// Writes a page about the links if one was asked for, and prints them.
+///
+/// # Errors
+/// A site of `--diverse` does not exist, or the page cannot be written.
+fn show_links(args: &PlanLinks, loaded: &LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
+    if let Some(file) = &args.out {
+        page::write(file, &link_page::page(loaded, &loaded.network()))?;
+    }
+    links::run(args, loaded, printer)
+}
+
 /// Simulates the work, writes a page if one was asked for, and prints the results.
 ///
 /// # Errors
@@ -103,7 +121,7 @@ fn simulate(args: &PlanSimulate, mut loaded: LoadedScenario, printer: &Printer) 
     let outcome = simulation::run_to_the_end(&loaded, printer)?;
     let document = outcome.document(&loaded.name, loaded.scenario.seed, loaded.year);
     if let Some(file) = &args.out {
-        page::write(file, &page::simulation(&loaded.name, &document))?;
+        page::write(file, &page::simulation(&loaded, &document))?;
     }
     if printer.is_json() {
         printer.object(&document);

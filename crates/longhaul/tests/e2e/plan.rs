@@ -40,6 +40,22 @@ fn demand_cost_and_links_of_shipped_scenarios_have_their_published_numbers() {
 }
 
 #[test]
+fn five_ways_to_keep_replicas_are_compared_in_a_table_and_in_figures() {
+    let client = Client::new();
+    let text = client.run(words!["plan", "cost", "ska", "--replicas"]).expect(0).text();
+    let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+    assert!(row("full-copy ").contains("1,700,000 USD"), "{text}");
+    assert!(row("distribution-centres ").contains("2 x 2 PB") && row("in-turn ").contains("200 Gbit/s"), "{text}");
+    assert!(text.contains("= ceil(sent / circuit), where sent = 200 Gbit/s, circuit = 100 Gbit/s; AENEAS"), "{text}");
+    let document = client.run(words!["plan", "cost", "ska", "--replicas", "--json"]).expect(0).json();
+    assert_eq!(figure(&document, "full-copy: circuits from perth")["value"], 2.0);
+    assert_eq!(figure(&document, "redistribution: own cost, a year on average")["value"], 800_000.0);
+    client
+        .run(words!["plan", "cost", "lhc", "--replicas"])
+        .refused(2, &["no replica scenarios", "[replicas.parallel]"]);
+}
+
+#[test]
 fn an_overlay_has_a_vrf_for_each_country_of_the_group() {
     let client = Client::new();
     let overlay = client.run(words!["plan", "overlay", "ska", "centre", "--json"]).expect(0).json();
@@ -48,6 +64,53 @@ fn an_overlay_has_a_vrf_for_each_country_of_the_group() {
     assert_eq!(countries, ["AU", "CA", "CN", "IN", "UK", "ZA"]);
     assert_eq!(overlay["countries"][4]["peers"].as_array().unwrap().len(), 5, "{overlay}");
     client.run(words!["plan", "overlay", "ska", "moon"]).refused(2, &["no site belongs to a group \"moon\""]);
+}
+
+#[test]
+fn faults_of_a_forwarding_configuration_are_named_with_site_prefix_and_path() {
+    let client = Client::new();
+    let start = client.run(words!["plan", "forwarding", "ska", "--shortest", "centre"]).expect(0).text();
+    let file = client.write("centre.toml", &start);
+    let verified = client.run(words!["plan", "forwarding", "ska", &file, "--json"]).expect(0).json();
+    assert_eq!(verified["faults"], Value::Array(Vec::new()), "{verified}");
+    assert!(verified["followed"].as_u64().unwrap() >= 6 * 12, "{verified}");
+
+    // Perth sends what is for Pretoria back to Canberra; the sites are in the order of the scenario.
+    let pretoria = start.lines().skip_while(|line| *line != "[vrf.centre.site.pretoria]").nth(1).unwrap();
+    let prefix = pretoria.split('"').nth(1).unwrap();
+    let london =
+        start.replace(&format!("\"{prefix}\" = \"cape-town-london\""), &format!("\"{prefix}\" = \"canberra-london\""));
+    assert_ne!(start, london);
+    let file = client.write("loop.toml", &london);
+    let faulty = client.run(words!["plan", "forwarding", "ska", &file, "--json"]).expect(Exit::Partial as i32).json();
+    let fault = &faulty["faults"][0];
+    assert_eq!(
+        (&fault["kind"], &fault["prefix"], &fault["owner"]),
+        (&"loop".into(), &prefix.into(), &"pretoria".into())
+    );
+    assert!(fault["path"].as_array().unwrap().len() >= 3, "{fault}");
+    let text = client.run(words!["plan", "forwarding", "ska", &file]).expect(Exit::Partial as i32).text();
+    assert!(
+        text.contains(&format!("for {prefix} (pretoria) come back to ")) && text.contains(" → london → "),
+        "{text}"
+    );
+
+    let file = client.write("bad.toml", "[vrf.x.site.perth]\nprefix = \"10.1.2.3/16\"\n");
+    client.run(words!["plan", "forwarding", "ska", file]).refused(2, &["line 2:", "not a prefix", "write 10.1.0.0/16"]);
+    client.run(words!["plan", "forwarding", "ska"]).refused(2, &["name a configuration", "--shortest"]);
+    client.run(words!["plan", "forwarding", "ska", "--shortest", "moon"]).refused(2, &["no site belongs to a group"]);
+}
+
+#[test]
+fn links_say_how_far_light_gets() {
+    let client = Client::new();
+    let links = client.run(words!["plan", "links", "ska", "--json"]).expect(0).json();
+    let reach = |name: &str| links["reach"].as_array().unwrap().iter().find(|path| path["path"] == name).unwrap();
+    assert_eq!(reach("perth-singapore")["reaches"], true);
+    assert_eq!(reach("perth-singapore")["wavelengths"][0]["count"], 4, "a terabit by 300 Gbit/s");
+    assert_eq!(reach("cape-town-london")["reaches"], false);
+    let text = client.run(words!["plan", "links", "ska"]).expect(0).text();
+    assert!(text.contains("1 x 200 Gbit/s in 75 GHz (2.67 bit/s/Hz), 1 regenerator each"), "{text}");
 }
 
 #[test]
@@ -65,6 +128,121 @@ fn a_report_is_one_page_with_every_formula() {
     {
         assert!(page.contains(part), "{part:?} is not on the page");
     }
+}
+
+#[test]
+fn maps_show_loads_and_failures_by_signs_and_strokes() {
+    let client = Client::new();
+    let page = client.path("links.html");
+    client.run(words!["plan", "links", "ska", "--out", page]).expect(0);
+    let page = fs::read_to_string(page).unwrap();
+    for part in [
+        "id=\"map\"",
+        "perth-singapore carries 10 %",
+        "cuts or crowds flows",
+        "Without ",
+        "× down",
+        "! ",
+        "link core",
+        "1 regenerator each",
+    ] {
+        assert!(page.contains(part), "{part:?} is not on the page");
+    }
+    assert!(!page.contains("http:") && !page.contains("href=") && !page.contains("<script"));
+    let page = client.path("telescopes.html");
+    let text = shipped("telescopes")
+        + "[[event]]\nat = \"1h\"\npath = \"london-india\"\nset = { down = true }\nfor = \"1h\"\n";
+    let file = client.write("cut.toml", text);
+    client.run(words!["plan", "simulate", file, "--out", page]).expect(0);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains("id=\"map-simulated\"") && page.contains("london-india is down"),
+        "the cut link is on the map"
+    );
+}
+
+fn shipped(name: &str) -> String {
+    scenario::shipped(name).unwrap().text.to_owned()
+}
+
+/// Simulates versions of a shipped scenario, in each of which some words are replaced; returns the documents.
+fn compared(client: &Client, name: &str, versions: &[&[(&str, &str)]]) -> Vec<Value> {
+    let mut arguments = words!["plan", "compare", "--json"];
+    for (number, changes) in versions.iter().enumerate() {
+        let mut text = shipped(name);
+        for (old, new) in *changes {
+            assert!(text.contains(old), "{old:?} is not in {name}");
+            text = text.replace(old, new);
+        }
+        arguments.push(client.write(&format!("{name}-{number}.toml"), text).into());
+    }
+    let out = client.run(arguments).expect(0).text();
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn last_h(document: &Value) -> f64 {
+    document["work"].as_array().unwrap().iter().map(|work| work["last_s"].as_f64().unwrap()).fold(0.0, f64::max)
+        / 3600.0
+}
+
+fn peak_gbit_s(document: &Value, resource: &str) -> f64 {
+    let resources = document["resources"].as_array().unwrap();
+    let found = resources.iter().find(|known| known["name"] == resource);
+    found.unwrap_or_else(|| panic!("no {resource}"))["peak_bit_s"].as_f64().unwrap() / 1e9
+}
+
+#[test]
+fn settings_of_a_scenario_say_how_telescopes_push() {
+    let client = Client::new();
+    const RELAYS: &str =
+        "copies = 5\nrelays = { europe = [\"canada\", \"india\"], canada = [\"china\"], india = [\"australia\"] }";
+    let versions: [&[(&str, &str)]; 6] = [
+        &[],
+        &[("\"parallel\"", "\"in-turn\"")],
+        &[("\"400TB\"", "\"800TB\"")],
+        &[("\"400TB\"", "\"2PB\"")],
+        &[("\"400TB\"", "\"2PB\""), ("copies = 5", RELAYS)],
+        &[("\"100%\"", "\"50%\"")],
+    ];
+    let [parallel, in_turn, two, five, relayed, marked] =
+        <[Value; 6]>::try_from(compared(&client, "telescopes", &versions)).unwrap();
+    let near = |value: f64, wanted: f64| assert!((value / wanted - 1.0).abs() < 0.04, "{value} and not {wanted}");
+    near(last_h(&parallel), 22.4);
+    near(peak_gbit_s(&in_turn, "london-canada ab"), 198.0);
+    assert!(peak_gbit_s(&parallel, "london-canada ab") < 50.0, "{parallel}");
+    near(last_h(&two), 2.0 * 22.4);
+    near(last_h(&five), 5.0 * 22.4);
+    // Europe has all after 22.4 h; its circuit of 200 Gbit/s carries two copies of it to others.
+    near(last_h(&relayed), 2.0 * 22.4);
+    near(last_h(&marked), 2.0 * 22.4);
+}
+
+#[test]
+fn settings_of_a_scenario_say_who_is_selfish_what_is_cached_and_what_is_restored() {
+    let client = Client::new();
+    let ends = |document: &Value, work: usize| document["work"][work]["last_s"].as_f64().unwrap();
+    let versions: [&[(&str, &str)]; 3] = [&[], &[("= 64", "= 4")], &[("\"none\"", "\"hub\"")]];
+    let shares = compared(&client, "selfish", &versions);
+    assert!(ends(&shares[0], 0) < 150.0 && ends(&shares[0], 1) > 750.0, "one wins, nine pay: {}", shares[0]["work"]);
+    assert!((1..3).all(|version| (ends(&shares[version], 0) - ends(&shares[version], 1)).abs() < 20.0), "{shares:?}");
+
+    let versions: [&[(&str, &str)]; 3] = [&[("cache = \"20TB\"\n", "")], &[], &[("20TB", "100TB")]];
+    let caches = compared(&client, "named-data", &versions);
+    let cached = |version: usize| caches[version]["work"][0]["from_cache"].as_f64().unwrap() / 400_000.0;
+    assert_eq!(cached(0), 0.0);
+    assert!((0.40..0.50).contains(&cached(1)) && (0.65..0.82).contains(&cached(2)), "{} {}", cached(1), cached(2));
+    assert!((last_h(&caches[1]) / last_h(&caches[0]) - (1.0 - cached(1))).abs() < 0.01, "the link moves the rest");
+
+    let text = shipped("on-demand");
+    let cut = text.lines().skip_while(|line| *line != "[[event]]").take(4).collect::<Vec<_>>().join("\n");
+    let versions: [&[(&str, &str)]; 3] = [&[], &[(&cut, "")], &[(&cut, ""), ("wavelengths = 2 ", "wavelengths = 1 ")]];
+    let light = compared(&client, "on-demand", &versions);
+    let last_s = |version: usize| last_h(&light[version]) * 3600.0;
+    assert!(
+        light.iter().all(|document| document["complete"] == true && document["work"][0]["failed"] == 0),
+        "{light:?}"
+    );
+    assert!(last_s(1) < last_s(0) && last_s(1) < last_s(2), "{} {} {}", last_s(0), last_s(1), last_s(2));
 }
 
 #[test]

@@ -69,6 +69,83 @@ pub struct PlanLinks {
     pub failures: Vec<PlanFailure>,
     /// The two routes between the pair that was asked for, which share nothing; empty if there are none.
     pub diverse: Vec<PlanRoute>,
+    /// How far light gets on each path whose length the scenario states.
+    #[serde(default)]
+    pub reach: Vec<PlanReach>,
+}
+
+/// How far light gets on a path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanReach {
+    /// The path's name.
+    pub path: String,
+    /// Its length.
+    pub distance_km: f64,
+    /// The rate that it is to carry; none if the scenario does not say.
+    pub rate_bit_s: Option<f64>,
+    /// Whether some wavelength in production gets from end to end without regeneration.
+    pub reaches: bool,
+    /// The kinds of wavelengths, the best first: those in production before those of trials, then the least regeneration, then the highest rate.
+    pub wavelengths: Vec<PlanWavelength>,
+}
+
+/// A kind of wavelength on a path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanWavelength {
+    /// The rate of one.
+    pub rate_bit_s: f64,
+    /// The width of its channel.
+    pub width_ghz: f64,
+    /// Its rate for each hertz: the modulation.
+    pub bit_s_hz: f64,
+    /// How far it gets without regeneration.
+    pub reach_km: f64,
+    /// Whether it runs in production, and not only in trials.
+    pub production: bool,
+    /// The regenerators that one needs on the path.
+    pub regenerators: u32,
+    /// How many of them carry the rate of the path; none if that has no rate.
+    pub count: Option<u32>,
+}
+
+/// A forwarding configuration whose packets were followed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanForwarding {
+    /// 1.
+    pub v: u8,
+    /// `plan_forwarding`.
+    pub event: String,
+    /// The scenario, as it was named.
+    pub scenario: String,
+    /// The year of the network; none for all links that the scenario has.
+    pub year: Option<u16>,
+    /// Pairs of a member and a class of packets that were followed.
+    pub followed: usize,
+    /// What is wrong; empty if every packet arrives.
+    pub faults: Vec<PlanForwardingFault>,
+}
+
+/// A fault of a forwarding configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanForwardingFault {
+    /// `lost`, `loop` or `leak`.
+    pub kind: String,
+    /// The virtual network whose packets they are.
+    pub vrf: String,
+    /// The prefix that they are for.
+    pub prefix: String,
+    /// The site that has the prefix; none if nobody has it.
+    pub owner: Option<String>,
+    /// The site where it happens.
+    pub at: String,
+    /// The sites that the packets go over, from the member that sends them; a loop ends with the site where it began.
+    pub path: Vec<String>,
+    /// The virtual network that they leak into; none for other faults.
+    pub into: Option<String>,
+    /// Further members whose packets meet it at the same place.
+    pub others: Vec<String>,
+    /// The fault as a sentence with its remedy.
+    pub what: String,
 }
 
 /// One direction of a link.
@@ -210,6 +287,9 @@ pub struct PlanWork {
     pub done: u64,
     /// Their bytes.
     pub bytes: f64,
+    /// Files among them that a cache at the target had, so that they crossed no link.
+    #[serde(default)]
+    pub from_cache: u64,
     /// Attempts that failed and were repeated.
     pub failed: u64,
     /// Files that arrived after the deadline.

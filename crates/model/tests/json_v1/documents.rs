@@ -138,6 +138,7 @@ pub const DOCUMENTS: &[Document] = &[
     read::<hub::SiteQuestions>("hub-site-questions"),
     read::<hub::SiteRound>("hub-site-round"),
     read::<v1::plan::PlanFigures>("plan-figures"),
+    read::<v1::plan::PlanForwarding>("plan-forwarding"),
     read::<v1::plan::PlanLinks>("plan-links"),
     read::<v1::plan::PlanOverlay>("plan-overlay"),
     read::<v1::plan::PlanSimulation>("plan-simulation"),

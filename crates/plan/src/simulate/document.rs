@@ -34,6 +34,7 @@ fn work(work: &WorkOutcome) -> PlanWork {
         files: work.files,
         done: work.done,
         bytes: work.bytes,
+        from_cache: work.from_cache,
         failed: work.failed,
         late: work.late,
         last_s: work.last_s,

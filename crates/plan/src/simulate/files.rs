@@ -3,8 +3,11 @@
 //! Does not know: transfers.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use scenario::Sizes;
+
+use crate::cache::{LruCache, Popularity};
 
 /// The deviation of the logarithm of lognormal sizes.
 const LOG_DEVIATION: f64 = 1.0;
@@ -46,6 +49,19 @@ pub struct EvenFiles {
     pub mean_bytes: f64,
     /// How sizes are spread.
     pub sizes: Sizes,
+    /// The cache at the target, if files are requests for named data.
+    pub cache: Option<Box<TargetCache>>,
+}
+
+/// A cache at the target of a queue: it answers requests for what it has.
+#[derive(Clone, Debug)]
+pub struct TargetCache {
+    /// What it has.
+    pub objects: LruCache,
+    /// What is asked for.
+    pub popularity: Arc<Popularity>,
+    /// Files that it has answered since the last call of [`QueueFiles::take_answered`].
+    pub answered: Vec<SimulatedFile>,
 }
 
 impl QueueFiles {
@@ -60,17 +76,31 @@ impl QueueFiles {
         }
     }
 
-    /// Takes the next file.
+    /// Takes the next file. None if none is left, or if a cache at the target answers it.
     pub fn take(&mut self, random: &mut fastrand::Rng) -> Option<SimulatedFile> {
         let arrived_s = self.next_s();
         match self {
             QueueFiles::Even(files) if files.begun < files.count => {
                 files.begun += 1;
                 let bytes = size(files.mean_bytes, files.sizes, random);
-                Some(SimulatedFile { arrived_s, bytes, left_bytes: bytes, failures: 0 })
+                let file = SimulatedFile { arrived_s, bytes, left_bytes: bytes, failures: 0 };
+                let Some(cache) = &mut files.cache else { return Some(file) };
+                let is_there = cache.objects.ask(cache.popularity.draw(random));
+                if is_there {
+                    cache.answered.push(file);
+                }
+                (!is_there).then_some(file)
             }
             QueueFiles::Even(_) => None,
             QueueFiles::Fed(files) => files.pop_front(),
+        }
+    }
+
+    /// Takes the files that a cache at the target has answered since the last call.
+    pub fn take_answered(&mut self) -> Vec<SimulatedFile> {
+        match self {
+            QueueFiles::Even(EvenFiles { cache: Some(cache), .. }) => std::mem::take(&mut cache.answered),
+            _ => Vec::new(),
         }
     }
 
@@ -123,7 +153,15 @@ mod tests {
     use super::*;
 
     fn even(interval_s: f64, sizes: Sizes) -> QueueFiles {
-        QueueFiles::Even(EvenFiles { first_s: 10.0, interval_s, count: 100_000, begun: 0, mean_bytes: 2e9, sizes })
+        QueueFiles::Even(EvenFiles {
+            first_s: 10.0,
+            interval_s,
+            count: 100_000,
+            begun: 0,
+            mean_bytes: 2e9,
+            sizes,
+            cache: None,
+        })
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use hdrhistogram::Histogram;
 
+use super::files::SimulatedFile;
 use super::queue::Done;
 
 /// Points of a curve over the simulated time.
@@ -22,6 +23,8 @@ pub struct WorkOutcome {
     pub done: u64,
     /// Their bytes.
     pub bytes: f64,
+    /// Files among them that a cache at the target had.
+    pub from_cache: u64,
     /// Attempts that failed and were repeated.
     pub failed: u64,
     /// Files that arrived after the deadline of the work.
@@ -96,12 +99,22 @@ impl WorkOutcome {
             files,
             done: 0,
             bytes: 0.0,
+            from_cache: 0,
             failed: 0,
             late: 0,
             last_s: 0.0,
             waited_ms: histogram(),
             took_ms: histogram(),
         }
+    }
+
+    /// Counts a file that a cache at the target had: it is there when it is asked for.
+    pub fn answered(&mut self, file: &SimulatedFile) {
+        self.from_cache += 1;
+        self.record(
+            &Done { file: *file, begun_s: file.arrived_s, ended_s: file.arrived_s, failed: false },
+            f64::INFINITY,
+        );
     }
 
     /// Counts an attempt that ended.

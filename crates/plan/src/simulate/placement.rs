@@ -2,11 +2,14 @@
 //!
 //! Targets of files with fewer copies than targets are chosen by `replicas`, the code that a hub's rules run.
 
-use replicas::{Candidate, Choice};
-use scenario::{Scenario, ServingOrder, Work};
+use std::sync::Arc;
 
-use super::files::{EvenFiles, QueueFiles};
+use replicas::{Candidate, Choice};
+use scenario::{CacheSettings, Scenario, ServingOrder, Work};
+
+use super::files::{EvenFiles, QueueFiles, TargetCache};
 use super::queue::SimulatedQueue;
+use crate::cache::{LruCache, Popularity};
 
 /// Groups of files that are placed together, as datasets are. The more groups, the more even are the parts of the targets: with 1,000
 /// groups, those of ten targets differ by 3 %.
@@ -45,6 +48,7 @@ impl Placement {
         let count = (work.bytes.0 / work.file.0.max(1)).max(1);
         let groups = count.min(GROUPS_MAX);
         let first = self.queues.len();
+        let popularity = work.cache.map(|cache| (cache, Arc::new(Popularity::zipf(cache.objects, cache.exponent))));
         for source in &work.from {
             let others: Vec<usize> = work.to.iter().copied().filter(|target| target != source).collect();
             let mut previous = None;
@@ -55,8 +59,8 @@ impl Placement {
                     continue;
                 }
                 let seed = scenario.seed ^ (self.queues.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let mut queue =
-                    SimulatedQueue::new(number, (*source, *target), files_of(work, files), work.failures, seed);
+                let files = files_of(work, files, popularity.as_ref().map(|(cache, shared)| (*cache, shared)));
+                let mut queue = SimulatedQueue::new(number, (*source, *target), files, work.failures, seed);
                 queue.after = previous.filter(|_| work.order == ServingOrder::InTurn);
                 previous = Some(self.queues.len());
                 self.queues.push(queue);
@@ -89,7 +93,7 @@ fn feeder(work: &Work, target: usize) -> Option<usize> {
     work.relays.iter().find(|(_, fed)| fed.contains(&target)).map(|(feeder, _)| *feeder)
 }
 
-fn files_of(work: &Work, count: u64) -> QueueFiles {
+fn files_of(work: &Work, count: u64, popularity: Option<(CacheSettings, &Arc<Popularity>)>) -> QueueFiles {
     QueueFiles::Even(EvenFiles {
         first_s: work.at.as_secs_f64(),
         interval_s: work.over.as_secs_f64() / count as f64,
@@ -97,6 +101,10 @@ fn files_of(work: &Work, count: u64) -> QueueFiles {
         begun: 0,
         mean_bytes: work.file.0 as f64,
         sizes: work.sizes,
+        cache: popularity.map(|(settings, popularity)| {
+            let objects = LruCache::new((settings.bytes / work.file.0 as f64) as usize);
+            Box::new(TargetCache { objects, popularity: Arc::clone(popularity), answered: Vec::new() })
+        }),
     })
 }
 

@@ -166,7 +166,12 @@ impl SimulatedQueue {
 
     /// Whether it has something to move now.
     pub fn is_active(&self, now_s: f64) -> bool {
-        self.terms.is_some() && (!self.transfers.is_empty() || self.next_file_s() <= now_s)
+        self.terms.is_some() && self.has_files(now_s)
+    }
+
+    /// Whether it has something to move now, or would have if it had a route.
+    pub fn has_files(&self, now_s: f64) -> bool {
+        !self.transfers.is_empty() || self.next_file_s() <= now_s
     }
 
     /// Whether it has transfers now.
@@ -216,7 +221,8 @@ impl SimulatedQueue {
         self.terms.is_some() && self.transfers.len() < QUEUE_TRANSFERS_MAX as usize
     }
 
-    fn next_file_s(&self) -> f64 {
+    /// When the next file is there, seconds; infinite if none comes by itself.
+    pub fn next_file_s(&self) -> f64 {
         self.retries.peek().map_or(f64::INFINITY, |retry| retry.due_s).min(self.files.next_s())
     }
 
@@ -246,15 +252,23 @@ impl SimulatedQueue {
     fn next_file(&mut self, now_s: f64) -> Option<Moving> {
         let file = if self.retries.peek().is_some_and(|retry| retry.due_s <= now_s) {
             self.retries.pop().map(|retry| retry.file)
-        } else if self.files.next_s() <= now_s {
-            self.files.take(&mut self.random)
         } else {
-            None
+            self.next_new_file(now_s)
         }?;
         let fails = self.failure_rate > 0.0 && self.random.f64() < self.failure_rate;
         let left_bytes = if fails { file.left_bytes * self.random.f64() } else { file.left_bytes };
         let after = SimulatedFile { left_bytes: file.left_bytes - left_bytes, ..file };
         Some(Moving { file: after, begun_s: now_s, left_bytes, fails })
+    }
+
+    /// The next file that has not begun and that no cache at the target answers.
+    fn next_new_file(&mut self, now_s: f64) -> Option<SimulatedFile> {
+        while self.files.next_s() <= now_s {
+            if let Some(file) = self.files.take(&mut self.random) {
+                return Some(file);
+            }
+        }
+        None
     }
 
     /// Moves bytes for some seconds.
@@ -317,7 +331,8 @@ mod tests {
     use super::*;
 
     fn queue(count: u64, interval_s: f64, failure_rate: f64) -> SimulatedQueue {
-        let files = EvenFiles { first_s: 0.0, interval_s, count, begun: 0, mean_bytes: 1e9, sizes: Sizes::Equal };
+        let files =
+            EvenFiles { first_s: 0.0, interval_s, count, begun: 0, mean_bytes: 1e9, sizes: Sizes::Equal, cache: None };
         let mut queue = SimulatedQueue::new(0, (0, 1), QueueFiles::Even(files), failure_rate, 1);
         queue.terms = Some(PathTerms {
             rtt_s: 0.0,

@@ -4,11 +4,14 @@
 
 use std::collections::HashMap;
 
-use scenario::{Scenario, Scheduler};
+use scenario::{LightSettings, Scenario, Scheduler};
 
 use super::law::payload_part;
 use crate::network::Network;
 use crate::routes::NetworkRoute;
+
+/// Packets of an optical path.
+const LIGHT_MTU_BYTES: f64 = 9_000.0;
 
 /// A shared resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +32,8 @@ pub enum SharedResource {
     NodesOut(usize),
     /// The data transfer nodes of a site, receiving.
     NodesIn(usize),
+    /// The optical path of a queue, by the queue's number.
+    LightPath(usize),
 }
 
 /// All resources of a scenario that bound something.
@@ -90,7 +95,23 @@ impl Resources {
 
     /// The numbers of what a transfer over a route uses.
     pub fn path(&self, source: usize, target: usize, route: &NetworkRoute, from_tape: bool) -> Vec<u32> {
-        let links = route.links.iter().map(|link| SharedResource::Link(*link));
+        let links = route.links.iter().filter_map(|link| self.number(SharedResource::Link(*link)));
+        links.chain(self.ends(source, target, from_tape)).collect()
+    }
+
+    /// Adds the optical path of a queue.
+    pub fn add_light_path(&mut self, queue: usize, light: &LightSettings) {
+        self.add(SharedResource::LightPath(queue), light.rate.0 as f64 * payload_part(LIGHT_MTU_BYTES));
+    }
+
+    /// The numbers of what a transfer over the optical path of its queue uses.
+    pub fn light_path(&self, queue: usize, source: usize, target: usize, from_tape: bool) -> Vec<u32> {
+        let path = self.number(SharedResource::LightPath(queue));
+        path.into_iter().chain(self.ends(source, target, from_tape)).collect()
+    }
+
+    /// What a transfer uses at its ends.
+    fn ends(&self, source: usize, target: usize, from_tape: bool) -> impl Iterator<Item = u32> {
         let read = if from_tape { SharedResource::Tape(source) } else { SharedResource::DiskRead(source) };
         let at_ends = [
             read,
@@ -100,7 +121,7 @@ impl Resources {
             SharedResource::NodesIn(target),
             SharedResource::DiskWrite(target),
         ];
-        links.chain(at_ends).filter_map(|resource| self.number(resource)).collect()
+        at_ends.into_iter().filter_map(|resource| self.number(resource))
     }
 }
 
@@ -117,6 +138,7 @@ impl SharedResource {
             SharedResource::Tape(at) => format!("tape of {}", site(at)),
             SharedResource::NodesOut(at) => format!("nodes of {}, sending", site(at)),
             SharedResource::NodesIn(at) => format!("nodes of {}, receiving", site(at)),
+            SharedResource::LightPath(queue) => format!("light path {}", queue + 1),
         }
     }
 }

@@ -243,3 +243,89 @@ fn a_path_that_is_withdrawn_loses_its_traffic_to_the_other_route_at_once() {
                 [simulate]\nstep = \"0s\"\nreroute = \"600s\"\n";
     assert_near(of(&run(text), "w").last_s, 400.0 + 2.0 * (800.0 / PAYLOAD - 400.0), STARTUP_S);
 }
+
+/// What crossed a resource, bytes.
+fn carried(outcome: &Outcome, name: &str) -> f64 {
+    let resource = outcome.resources.iter().find(|resource| resource.name == name);
+    resource.map_or(0.0, |resource| resource.mean_bit_s * outcome.simulated_s / 8.0)
+}
+
+#[test]
+fn what_a_cache_has_does_not_cross_the_link() {
+    let read = |cache: &str| {
+        run(&format!(
+            "{TWO_SITES}[work.w]\nfrom = \"a\"\nto = \"b\"\nbytes = \"200TB\"\nfile = \"1GB\"\nobjects = 10000\npopularity = 0.8\n{cache}\n\
+             [simulate]\nduration = \"20d\"\n"
+        ))
+    };
+    let (none, tenth) = (read(""), read("cache = \"1TB\""));
+    assert_near(carried(&none, "a-b ab") / 200e12, 1.0, 1e-6);
+    let requests =
+        crate::cache::Requests { objects: 10_000, object_bytes: 1e9, exponent: 0.8, count: 200_000, seed: 0 };
+    let hit_ratio = of(&tenth, "w").from_cache as f64 / 200_000.0;
+    assert_near(hit_ratio, crate::cache::hit_ratio(&requests, 1e12), 0.02);
+    assert_near(carried(&tenth, "a-b ab") / 200e12, 1.0 - hit_ratio, 1e-6);
+    assert_eq!((of(&tenth, "w").done, tenth.complete), (200_000, true));
+    assert!(of(&tenth, "w").last_s < of(&none, "w").last_s * (1.0 - hit_ratio) + 10.0);
+}
+
+/// Three sites in a ring; transfers of 1000 s at a wavelength's rate.
+fn on_demand(wavelengths: u32, works: &[u32], more: &str) -> Outcome {
+    let mut text = format!(
+        "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"10ms\"\n[path.a-c]\nrtt = \"20ms\"\n[path.c-b]\nrtt = \"20ms\"\n{more}\
+         [simulate]\nstep = \"0s\"\nwavelengths = {wavelengths}\nsetup = \"60s\"\nrestoration = \"5s\"\nwavelength_rate = \"100Gbit/s\"\n"
+    );
+    for (number, at) in works.iter().enumerate() {
+        text += &format!(
+            "[work.w{number}]\nfrom = \"a\"\nto = \"b\"\nbytes = \"12TB\"\nfile = \"1GB\"\nat = \"{at}s\"\non_demand = true\n"
+        );
+    }
+    run(&text)
+}
+
+const TWELVE_TB_S: f64 = 960.0 / PAYLOAD;
+
+#[test]
+fn a_path_on_demand_has_light_after_its_setup_and_others_wait_for_it() {
+    let outcome = on_demand(1, &[0, 0, 10], "");
+    assert!(outcome.complete);
+    // Two routes are there; the third transfer waits for the first to be released, and its path is set up then.
+    let ends: Vec<f64> = outcome.work.iter().map(|work| work.last_s).collect();
+    assert_near(ends[0], 60.0 + TWELVE_TB_S, STARTUP_S);
+    assert_near(ends[1], 60.0 + TWELVE_TB_S, STARTUP_S);
+    assert_near(ends[2], 2.0 * (60.0 + TWELVE_TB_S), 2.0 * STARTUP_S);
+    assert_near(carried(&outcome, "light path 1"), 12e12, 1e6);
+}
+
+#[test]
+fn a_cut_path_on_demand_is_restored_and_its_transfer_continues() {
+    let cut = "[[event]]\nat = \"560s\"\npath = \"a-b\"\nset = { down = true }\n";
+    let outcome = on_demand(1, &[0], cut);
+    assert_near(of(&outcome, "w0").last_s, 60.0 + TWELVE_TB_S + 5.0, STARTUP_S);
+    assert_eq!((of(&outcome, "w0").done, of(&outcome, "w0").failed), (12_000, 0), "nothing is sent twice");
+    // Both routes are cut, 5 s after the first restoration: nothing moves until one of them is repaired, and restored 5 s later.
+    let repaired =
+        cut.to_owned() + "[[event]]\nat = \"570s\"\npath = \"a-c\"\nset = { down = true }\nfor = \"1000s\"\n";
+    let outcome = on_demand(1, &[0], &repaired);
+    assert_near(of(&outcome, "w0").last_s, 60.0 + TWELVE_TB_S + 1010.0, 2.0 * STARTUP_S);
+}
+
+#[test]
+fn selfish_streams_win_from_others_until_the_hub_shares() {
+    let finished = |settings: &str| {
+        let works: String = (0..4)
+            .map(|number| {
+                let streams = if number == 0 { 32 } else { 4 };
+                format!("[work.w{number}]\nfrom = \"a\"\nto = \"b\"\nbytes = \"1TB\"\nfile = \"1TB\"\nstreams = {streams}\nactivity = \"{number}\"\n")
+            })
+            .collect();
+        let outcome =
+            run(&format!("{TWO_SITES}{works}[simulate]\nstep = \"0s\"\ncongestion = \"cubic\"\n{settings}\n"));
+        [0, 1].map(|number: usize| outcome.work[number].last_s)
+    };
+    let (selfish, fair) = (finished("scheduler = \"none\""), finished("scheduler = \"hub\""));
+    // 32 of 44 streams for the selfish one: 1 TB at 7.3 Gbit/s; all are done when 4 TB have moved.
+    assert_near(selfish[0], 1100.0 / PAYLOAD, 2.0 * STARTUP_S);
+    assert_near(selfish[1], 3200.0 / PAYLOAD, 2.0 * STARTUP_S);
+    assert_near(fair[0], 3200.0 / PAYLOAD, 2.0 * STARTUP_S);
+}

@@ -108,7 +108,7 @@ fn end(item: &Entry, scenario: &Scenario) -> Result<End, Problem> {
 }
 
 /// A site by its name.
-pub(super) fn site_of(entry: &Entry, name: &str, scenario: &Scenario) -> Result<usize, Problem> {
+pub(crate) fn site_of(entry: &Entry, name: &str, scenario: &Scenario) -> Result<usize, Problem> {
     let names = scenario.sites.iter().map(|site| site.name.as_str());
     scenario.site(name).ok_or_else(|| entry.problem(format!("there is no site {name:?}"), instead(name, names)))
 }

@@ -5,20 +5,60 @@
 use std::time::Duration;
 
 use model::traffic::ForecastMethod;
+use model::units::BitRate;
 
 use super::facts;
 use super::flow::{check_pairs, required, sites};
-use crate::planning::{Congestion, RouteChoice, Scheduler, ServingOrder, SimulationSettings, Sizes, Work};
+use crate::planning::{
+    CacheSettings, Congestion, LightSettings, RouteChoice, Scheduler, ServingOrder, SimulationSettings, Sizes, Work,
+};
 use crate::problem::{Problem, instead};
 use crate::source::{Entry, Table};
 use crate::{Scenario, quantity};
 
 pub(super) const WORK_REMEDY: &str = "write a table with a header, like [work.raw-export]";
-const WORK_WORDS: [&str; 16] = [
-    "from", "to", "bytes", "file", "sizes", "at", "over", "copies", "order", "relays", "activity", "priority",
-    "deadline", "failures", "streams", "on_tape",
+const WORK_WORDS: [&str; 20] = [
+    "from",
+    "to",
+    "bytes",
+    "file",
+    "sizes",
+    "at",
+    "over",
+    "copies",
+    "order",
+    "relays",
+    "activity",
+    "priority",
+    "deadline",
+    "failures",
+    "streams",
+    "on_tape",
+    "objects",
+    "popularity",
+    "cache",
+    "on_demand",
 ];
-const SIMULATION_WORDS: [&str; 6] = ["duration", "step", "scheduler", "congestion", "reroute", "choice"];
+const SIMULATION_WORDS: [&str; 10] = [
+    "duration",
+    "step",
+    "scheduler",
+    "congestion",
+    "reroute",
+    "choice",
+    "wavelengths",
+    "wavelength_rate",
+    "setup",
+    "restoration",
+];
+/// A cumulated distribution over all objects is kept.
+const OBJECTS_MAX: i128 = 10_000_000;
+const LIGHT_DEFAULT: LightSettings = LightSettings {
+    wavelengths: 1,
+    rate: BitRate(100_000_000_000),
+    setup: Duration::from_secs(60),
+    restoration: Duration::from_secs(5),
+};
 const RELAYS_REMEDY: &str = "write which site feeds which, like relays = { singapore = [\"london\", \"tokyo\"] }";
 
 /// Reads work between sites that were read before.
@@ -46,13 +86,63 @@ pub(super) fn work(entry: &Entry, scenario: &Scenario) -> Result<Work, Problem> 
         failures: table.get("failures").map_or(Ok(0.0), failures)?,
         streams: table.get("streams").map(|entry| entry.whole(1..=10_000)).transpose()?,
         on_tape: table.get("on_tape").map_or(Ok(false), Entry::truth)?,
+        cache: cache(table)?,
+        on_demand: table.get("on_demand").map_or(Ok(false), Entry::truth)?,
         from,
         to,
     };
     if let Some(relays) = table.get("relays") {
         check_relays(relays, &work, scenario)?;
     }
+    if let Some(entry) = table.get("on_demand").filter(|_| work.on_demand && scenario.simulation.light.is_none()) {
+        let remedy = "say how many wavelengths the links have, like wavelengths = 2 in [simulate]";
+        return Err(entry.problem("no link has wavelengths for paths on demand", remedy));
+    }
     Ok(work)
+}
+
+/// `objects`, `popularity` and `cache`.
+fn cache(table: &Table) -> Result<Option<CacheSettings>, Problem> {
+    const POPULARITY_REMEDY: &str = "write the exponent of Zipf's law from 0 to 4, without quotes, like 0.8";
+    let words = ["popularity", "cache"].into_iter().find_map(|key| table.get(key));
+    let Some(objects) = table.get("objects") else {
+        return match words {
+            Some(entry) => {
+                let what = format!("{} needs the number of different files", entry.key);
+                Err(entry.problem(what, "add it, like objects = 100000"))
+            }
+            None => Ok(None),
+        };
+    };
+    // Objects are alike, and what a cache holds is not what a relay passes on.
+    if let Some(entry) = ["sizes", "relays"].into_iter().find_map(|key| table.get(key)) {
+        return Err(entry.problem(format!("{} does not go with objects", entry.key), "leave one of the two out"));
+    }
+    Ok(Some(CacheSettings {
+        objects: objects.whole(1..=OBJECTS_MAX)?,
+        exponent: table
+            .get("popularity")
+            .map_or(Ok(1.0), |entry| quantity::number(entry, 0.0..=4.0, POPULARITY_REMEDY))?,
+        bytes: table.get("cache").map_or(Ok(0.0), |entry| quantity::size(entry).map(|bytes| bytes.0 as f64))?,
+    }))
+}
+
+/// The words of optical paths on demand.
+fn light(table: &Table) -> Result<Option<LightSettings>, Problem> {
+    let Some(wavelengths) = table.get("wavelengths") else {
+        let idle = ["wavelength_rate", "setup", "restoration"].into_iter().find_map(|key| table.get(key));
+        return idle.map_or(Ok(None), |entry| {
+            Err(entry.problem(format!("{} does nothing without wavelengths", entry.key), "add wavelengths = 2"))
+        });
+    };
+    let time = |key: &str, default: Duration| table.get(key).map_or(Ok(default), quantity::time);
+    let rate = |entry| quantity::rate(entry, "leave wavelengths out if there are none");
+    Ok(Some(LightSettings {
+        wavelengths: wavelengths.whole(1..=1_000)?,
+        rate: table.get("wavelength_rate").map_or(Ok(LIGHT_DEFAULT.rate), rate)?,
+        setup: time("setup", LIGHT_DEFAULT.setup)?,
+        restoration: time("restoration", LIGHT_DEFAULT.restoration)?,
+    }))
 }
 
 /// Reads the settings of the simulator.
@@ -73,6 +163,7 @@ pub(super) fn simulation(entry: &Entry) -> Result<SimulationSettings, Problem> {
         congestion: word(table, "congestion", &congestion)?,
         reroute: time("reroute", default.reroute)?,
         choice: word(table, "choice", &route_choices())?,
+        light: light(table)?,
     })
 }
 
@@ -86,7 +177,7 @@ fn route_choices() -> Vec<(&'static str, RouteChoice)> {
 }
 
 /// One of some words; the default if there is none.
-fn word<T: Copy + Default>(table: &Table, key: &str, words: &[(&str, T)]) -> Result<T, Problem> {
+pub(super) fn word<T: Copy + Default>(table: &Table, key: &str, words: &[(&str, T)]) -> Result<T, Problem> {
     let Some(entry) = table.get(key) else { return Ok(T::default()) };
     let names = words.iter().map(|(name, _)| *name);
     let text = entry.text(&instead("", names.clone()))?;
@@ -96,7 +187,7 @@ fn word<T: Copy + Default>(table: &Table, key: &str, words: &[(&str, T)]) -> Res
     }
 }
 
-fn time(table: &Table, key: &str) -> Result<Duration, Problem> {
+pub(super) fn time(table: &Table, key: &str) -> Result<Duration, Problem> {
     table.get(key).map_or(Ok(Duration::ZERO), quantity::time)
 }
 

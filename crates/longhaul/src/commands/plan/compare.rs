@@ -1,9 +1,9 @@
 //! `plan compare`: several scenarios simulated one after the other, their results side by side.
 
 use model::Exit;
-use model::v1::plan::PlanSimulation;
+use model::v1::plan::{PlanSimulation, PlanWork};
 
-use super::{load, show_time, simulation};
+use super::{load, show_rate, show_time, simulation};
 use crate::args::{PlanCompare, PlanScenario};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -36,13 +36,48 @@ fn row(document: &PlanSimulation) -> String {
     let done: u64 = document.work.iter().map(|work| work.done).sum();
     let late: u64 = document.work.iter().map(|work| work.late).sum();
     let bytes: f64 = document.work.iter().map(|work| work.bytes).sum();
-    let last_s = document.work.iter().map(|work| work.last_s).fold(0.0, f64::max);
     let p99_s = document.work.iter().map(|work| work.took.p99_s).fold(0.0, f64::max);
     format!(
-        "{:<30} {done} of {files} files, {:.1} TB, the last after {}, 99 % of a work's files within {}, {late} late",
+        "{:<30} {done} of {files} files, {:.1} TB, {}, 99 % of a work's files within {}, {late} late{}{}",
         document.scenario,
         bytes / 1e12,
-        show_time(last_s),
-        show_time(p99_s)
+        ends(document),
+        show_time(p99_s),
+        peak(document),
+        spared(document)
     )
+}
+
+/// When the last files were complete: of all work, and of the work that ended first where it differs.
+fn ends(document: &PlanSimulation) -> String {
+    let last_s = |work: &PlanWork| work.last_s;
+    let (first, last) = (
+        document.work.iter().map(last_s).fold(f64::INFINITY, f64::min),
+        document.work.iter().map(last_s).fold(0.0, f64::max),
+    );
+    let (first, last) = (show_time(first), show_time(last));
+    if first == last || document.work.is_empty() {
+        format!("the last after {last}")
+    } else {
+        format!("work ends after {first} to {last}")
+    }
+}
+
+/// The highest rate over a resource.
+fn peak(document: &PlanSimulation) -> String {
+    let most = document.resources.iter().max_by(|a, b| a.peak_bit_s.total_cmp(&b.peak_bit_s));
+    most.map_or(String::new(), |most| format!(", at most {} ({})", show_rate(most.peak_bit_s), most.name))
+}
+
+/// What caches answered.
+fn spared(document: &PlanSimulation) -> String {
+    let from_cache: u64 = document.work.iter().map(|work| work.from_cache).sum();
+    let bytes = |work: &PlanWork| work.bytes / work.done.max(1) as f64 * work.from_cache as f64;
+    match from_cache {
+        0 => String::new(),
+        _ => {
+            let spared: f64 = document.work.iter().map(bytes).sum();
+            format!(", {from_cache} from caches, which spare the links {:.0} TB", spared / 1e12)
+        }
+    }
 }

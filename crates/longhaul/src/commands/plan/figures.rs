@@ -20,14 +20,23 @@ pub fn demand(args: &PlanDemand, loaded: &LoadedScenario, printer: &Printer) -> 
     Ok(Exit::Done)
 }
 
+/// Refuses a period that ends before it begins.
+///
+/// # Errors
+/// The years are in the wrong order.
+pub fn check_years(args: &PlanCost) -> Result<(), Failure> {
+    if args.until < args.since {
+        return Err(Failure::usage(format!("--until {} is before --since {}", args.until, args.since)));
+    }
+    Ok(())
+}
+
 /// Prints the costs of all options.
 ///
 /// # Errors
 /// The scenario has no costs, or the years are in the wrong order.
 pub fn cost(args: &PlanCost, loaded: &LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
-    if args.until < args.since {
-        return Err(Failure::usage(format!("--until {} is before --since {}", args.until, args.since)));
-    }
+    check_years(args)?;
     if loaded.scenario.costs.is_empty() {
         return Err(Failure::usage(format!("{} has no costs: add a table like [cost.primary-links]", loaded.name)));
     }
@@ -78,7 +87,7 @@ pub fn cost_figures(since: u16, until: u16, loaded: &LoadedScenario) -> Vec<Figu
 }
 
 /// Prints figures, each with its formula in a second line.
-fn print(loaded: &LoadedScenario, figures: &[Figure], printer: &Printer) {
+pub fn print(loaded: &LoadedScenario, figures: &[Figure], printer: &Printer) {
     if printer.is_json() {
         return printer.object(&PlanFigures {
             v: 1,

@@ -1,9 +1,10 @@
 //! `plan links`: flows on their routes, loads, failures, diverse routes.
 
 use model::Exit;
-use model::v1::plan::{PlanFailure, PlanFlow, PlanLink, PlanLinks, PlanRoute};
+use model::v1::plan::{PlanFailure, PlanFlow, PlanLink, PlanLinks, PlanReach, PlanRoute, PlanWavelength};
 use plan::loads::{LinkLoad, Loads, RoutedFlow, loads};
 use plan::network::Network;
+use plan::optics::{self, WavelengthChoice};
 use plan::resilience::{Consequence, failures};
 use plan::routes::{Avoid, NetworkRoute, diverse_pair};
 
@@ -23,6 +24,7 @@ pub fn run(args: &LinksArgs, loaded: &LoadedScenario, printer: &Printer) -> Resu
         printer.object(&document);
     } else {
         print_links(&document, printer);
+        print_reach(&document, printer);
         print_failures(&document, printer);
         if let [from, to] = args.diverse.as_slice() {
             print_diverse(&document, from, to, printer);
@@ -58,6 +60,7 @@ fn document(args: &LinksArgs, loaded: &LoadedScenario, network: &Network) -> Res
         unreachable: loads.unreachable().map(|routed| flow(network, routed)).collect(),
         failures: consequences.iter().map(|consequence| failure(network, consequence)).collect(),
         diverse,
+        reach: reach(loaded, network),
     })
 }
 
@@ -101,6 +104,56 @@ fn route(network: &Network, route: &NetworkRoute) -> PlanRoute {
         sites: route.sites(network).into_iter().map(|site| network.sites[site].clone()).collect(),
         delay_s: route.delay_s,
         capacity_bit_s: Some(route.capacity_bit_s(network)).filter(|rate| rate.is_finite()),
+    }
+}
+
+/// How far light gets on each path that has a length and exists in the year.
+pub fn reach(loaded: &LoadedScenario, network: &Network) -> Vec<PlanReach> {
+    let of_path = |(number, path): (usize, &scenario::Path)| {
+        let distance_km = path.facts.distance_km?;
+        let link = network.links_of_path(number).next()?;
+        let rate = Some(network.links[link].capacity_bit_s).filter(|rate| rate.is_finite());
+        let wavelength = |choice: &WavelengthChoice| PlanWavelength {
+            rate_bit_s: choice.gbit_s * 1e9,
+            width_ghz: choice.width_ghz,
+            bit_s_hz: choice.bit_s_hz(),
+            reach_km: choice.reach_km,
+            production: choice.in_production,
+            regenerators: choice.regenerators,
+            count: rate.map(|rate| choice.count(rate / 1e9)),
+        };
+        let choices = optics::choices(distance_km);
+        Some(PlanReach {
+            path: path.name.clone(),
+            distance_km,
+            rate_bit_s: rate,
+            reaches: choices.iter().any(|choice| choice.in_production && choice.regenerators == 0),
+            wavelengths: choices.iter().map(wavelength).collect(),
+        })
+    };
+    loaded.scenario.paths.iter().enumerate().filter_map(of_path).collect()
+}
+
+/// A kind of wavelength in words.
+pub fn show_wavelength(wavelength: &PlanWavelength) -> String {
+    let PlanWavelength { rate_bit_s, width_ghz, bit_s_hz, regenerators, count, .. } = wavelength;
+    let count = count.map_or(String::new(), |count| format!("{count} x "));
+    let trial = if wavelength.production { "" } else { " (in trials)" };
+    let regenerated = match regenerators {
+        0 => "without regeneration".to_owned(),
+        1 => "1 regenerator each".to_owned(),
+        more => format!("{more} regenerators each"),
+    };
+    format!("{count}{} in {width_ghz} GHz ({bit_s_hz:.2} bit/s/Hz){trial}, {regenerated}", show_rate(*rate_bit_s))
+}
+
+fn print_reach(document: &PlanLinks, printer: &Printer) {
+    for path in &document.reach {
+        let verdict = if path.reaches { "light gets through" } else { "light NEEDS REGENERATION" };
+        printer.line(&format!("{:<34} {:>8.0} km  {verdict}", path.path, path.distance_km));
+        if printer.is_chatty() {
+            path.wavelengths.iter().for_each(|kind| printer.line(&format!("    {}", show_wavelength(kind))));
+        }
     }
 }
 

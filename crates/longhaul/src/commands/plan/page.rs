@@ -6,12 +6,11 @@ use model::Exit;
 use model::fault::Fault;
 use model::figure::Figure;
 use model::v1::plan::{PlanMoment, PlanSimulation};
-use plan::loads::loads;
-use plan::network::Network;
-use plan::routes::Avoid;
+use plan::replication::ReplicaFigures;
 use report::html::{self, Plot, Scale, Step, Table};
 
-use super::{LoadedScenario, check, figures, links, show_rate, show_time, simulation};
+use super::figure_list::figure_list;
+use super::{LoadedScenario, check, figures, link_page, map, replicas, show_rate, show_time, simulation};
 use crate::args::PlanReport;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -30,16 +29,17 @@ pub fn run(args: &PlanReport, loaded: &LoadedScenario, printer: &Printer) -> Res
     if !loaded.scenario.flows.is_empty() {
         body += "<h2>Demand</h2>";
         body += &figure_list(&figures::demand_figures(20.0, None, loaded)?);
-        body += &link_section(loaded, &network);
+        body += &link_page::section(loaded, &network);
     }
     if !loaded.scenario.costs.is_empty() {
         let since = loaded.year.or(loaded.scenario.demand.year).unwrap_or(2024);
         body += "<h2>Cost</h2>";
         body += &figure_list(&figures::cost_figures(since, since + COST_YEARS - 1, loaded));
+        body += &replica_section(since, loaded);
     }
     if !loaded.scenario.work.is_empty() {
         let outcome = simulation::run_to_the_end(loaded, printer)?;
-        body += &simulation_section(&outcome.document(&loaded.name, loaded.scenario.seed, loaded.year));
+        body += &simulation_section(loaded, &outcome.document(&loaded.name, loaded.scenario.seed, loaded.year));
     }
     write(&args.out, &html::page(&loaded.name, &body))?;
     if printer.is_chatty() {
@@ -49,9 +49,9 @@ pub fn run(args: &PlanReport, loaded: &LoadedScenario, printer: &Printer) -> Res
 }
 
 /// A page about one simulation.
-pub fn simulation(name: &str, document: &PlanSimulation) -> String {
-    let title = format!("Simulation of {name}");
-    let body = format!("<h1>{}</h1>{}", html::brief(&title), simulation_section(document));
+pub fn simulation(loaded: &LoadedScenario, document: &PlanSimulation) -> String {
+    let title = format!("Simulation of {}", loaded.name);
+    let body = format!("<h1>{}</h1>{}", html::brief(&title), simulation_section(loaded, document));
     html::page(&title, &body)
 }
 
@@ -74,46 +74,19 @@ fn findings(loaded: &LoadedScenario) -> String {
     if items.is_empty() { String::new() } else { format!("<h2>What cannot work</h2><ul class=\"bad\">{items}</ul>") }
 }
 
-/// Figures, each folded over its formula, its inputs and its source.
-fn figure_list(figures: &[Figure]) -> String {
-    figures.iter().map(figure).collect()
-}
-
-fn figure(figure: &Figure) -> String {
-    let mut table = Table::new("numbers", "Inputs", &["input", "value", "unit"]);
-    for input in &figure.inputs {
-        table.row(&[input.name.clone(), input.value.to_string(), input.unit.clone()]);
+/// The replica scenarios in a table, with their figures below.
+fn replica_section(since: u16, loaded: &LoadedScenario) -> String {
+    let all = replicas::all(since, since + COST_YEARS - 1, loaded);
+    if all.is_empty() {
+        return String::new();
     }
-    format!(
-        "<details><summary><b>{}</b>: {}</summary><p><code>{}</code></p><p class=\"soft\">{}</p>{}</details>\n",
-        html::brief(&figure.name),
-        html::brief(&figures::show(figure)),
-        html::brief(&figure.formula),
-        html::brief(&figure.source),
-        table.end()
-    )
+    let mut table = Table::new("numbers", "Ways to keep replicas", &replicas::HEADS);
+    all.iter().for_each(|of| table.row(&replicas::row(of)));
+    let figures: Vec<Figure> = all.iter().flat_map(ReplicaFigures::all).collect();
+    format!("<h2>Replicas</h2>{}{}", table.end(), figure_list(&figures))
 }
 
-fn link_section(loaded: &LoadedScenario, network: &Network) -> String {
-    let loads = loads(&loaded.scenario, network, &loaded.flows(), &Avoid::default());
-    let mut body = "<h2>Links</h2>".to_owned();
-    let mut table = Table::new("numbers", "The fullest first", &["link", "load", "capacity", "part"]);
-    for link in links::links(network, &loads) {
-        let capacity = link.capacity_bit_s;
-        table.row(&[
-            link.name.clone(),
-            show_rate(link.load_bit_s),
-            capacity.map_or("not stated".to_owned(), show_rate),
-            capacity.map_or(String::new(), |capacity| format!("{:.0} %", link.load_bit_s / capacity * 100.0)),
-        ]);
-    }
-    body += &table.end();
-    let loaded_links = loads.links.iter().filter(|load| !load.flows.is_empty());
-    body += &figure_list(&loaded_links.map(|load| loads.figure(network, load)).collect::<Vec<_>>());
-    body
-}
-
-fn simulation_section(document: &PlanSimulation) -> String {
+fn simulation_section(loaded: &LoadedScenario, document: &PlanSimulation) -> String {
     let state = match (document.stopped, document.complete) {
         (true, _) => "stopped before its end",
         (false, true) => "all work done",
@@ -125,6 +98,7 @@ fn simulation_section(document: &PlanSimulation) -> String {
         document.events
     );
     body += &work_table(document);
+    body += &map::of_simulation(loaded, document);
     body += &course_charts(&document.course);
     let mut table =
         Table::new("numbers", "The fullest first", &["resource", "usable", "mean", "peak", "bound queues for"]);

@@ -117,7 +117,7 @@ fn csv(file: &Path, text: &str) -> Result<Vec<(i64, f64)>, Failure> {
             None if number == 0 => {}
             None => {
                 let what = format!(
-                    "{}, line {}: {line:?} is no time and value: write lines like 2026-11-01T10:00:00Z,40e9",
+                    "{}, line {}: {line:?} is not a time and a value: write lines like 2026-11-01T10:00:00Z,40e9",
                     file.display(),
                     number + 1
                 );
@@ -279,7 +279,8 @@ mod tests {
         let values = csv(Path::new("x.csv"), "time,value\n2026-11-01T00:00:00Z,4e9\n\n1793491200, 5\n").unwrap();
         assert_eq!(values, [(1_793_491_200, 4e9), (1_793_491_200, 5.0)]);
         let error = csv(Path::new("x.csv"), "1,2\nyesterday,3\n").unwrap_err();
-        assert!(error.to_string().contains("x.csv, line 2: \"yesterday,3\" is no time and value"), "{error}");
+        let told = format!("{error:?}");
+        assert!(told.contains("x.csv, line 2: \\\"yesterday,3\\\" is not a time and a value"), "{told}");
     }
 
     #[test]

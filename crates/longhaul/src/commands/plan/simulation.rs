@@ -64,8 +64,9 @@ pub fn print(document: &PlanSimulation, printer: &Printer) {
     for work in &document.work {
         let late = if work.late > 0 { format!(", {} LATE", work.late) } else { String::new() };
         let failed = if work.failed > 0 { format!(", {} attempts repeated", work.failed) } else { String::new() };
+        let cached = if work.from_cache > 0 { format!(", {} from the cache", work.from_cache) } else { String::new() };
         printer.line(&format!(
-            "{:<24} {} of {} files, the last after {}{late}{failed}",
+            "{:<24} {} of {} files, the last after {}{late}{failed}{cached}",
             work.name,
             work.done,
             work.files,
