@@ -3,9 +3,9 @@
 mod counting;
 mod judging;
 mod load;
+mod locating;
 mod measured;
 mod places;
-mod placing;
 mod talkers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
