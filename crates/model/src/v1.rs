@@ -223,8 +223,8 @@ pub struct Receipt {
     pub resumed_bytes: u64,
     /// Entries that were removed at the target because the source lacks them.
     pub deleted: u64,
-    /// Payload that crossed the path for the first time: of `bytes` neither what was there from an earlier attempt nor holes, and of
-    /// files that did not arrive what crossed of them. `rate_bit_s` is its mean rate.
+    /// Payload that crossed the path for the first time: `bytes` without what was there from an earlier attempt and without holes, plus
+    /// what crossed of files that did not arrive. `rate_bit_s` is its mean rate.
     #[serde(default)]
     pub sent_bytes: u64,
     /// Of a job that did not come to its end: bytes of files that are not finished, kept for the next attempt.

@@ -209,7 +209,7 @@ mod tests {
         let error = choose(&candidates, Choice { copies: 2, bytes: 2_000_000, group: 0 }).unwrap_err();
         assert!(error.to_string().contains("matches a, and b, which has no room for"), "{error}");
         let error = choose(&[], Choice { copies: 1, bytes: 1, group: 0 }).unwrap_err();
-        assert!(error.to_string().contains("means none; name endpoints"), "{error}");
+        assert!(error.to_string().contains("matches none; name endpoints"), "{error}");
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub enum ChainError {
     Signature(String),
     /// A signature algorithm or a key that is too weak.
     #[error(
-        "the proxy certificate {0} is signed with an algorithm or a key that is too weak: RSA takes 2048 bits, and SHA-1 does not count"
+        "the proxy certificate {0} is signed with an algorithm or a key that is too weak: RSA takes 2048 bits, and SHA-1 is not accepted"
     )]
     Algorithm(String),
 }
