@@ -61,9 +61,9 @@ bench-probe: build ## the probe beside iperf3 over loopback; BENCH="--help"
 	cargo run --release --quiet --package bench --bin probe -- $(BENCH)
 	cargo run --release --quiet --package bench --bin faults
 
-.PHONY: bench-door
-bench-door: build ## the HTTP service of a node beside xrootd's over loopback: bytes, small files, idle connections, requests; BENCH="--help"
-	cargo run --release --quiet --package bench --bin door -- $(BENCH)
+.PHONY: bench-http-service
+bench-http-service: build ## the HTTP service of a node beside xrootd's over loopback: bytes, small files, idle connections, requests; BENCH="--help"
+	cargo run --release --quiet --package bench --bin http-service -- $(BENCH)
 
 .PHONY: bench-api
 bench-api: build ## the cost of listing 10,000 transfers by the node's API, over loopback; BENCH="--help"

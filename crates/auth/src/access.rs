@@ -114,11 +114,11 @@ impl Access {
     }
 
     /// The path, at or above `path`, that confines an allowed action: no link may lead out of it.
-    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> GrantedPath {
+    pub fn confining_path(&self, action: Action, export: &str, path: &RelPath) -> GrantedPath {
         match self {
-            Access::Ticket(ticket) => ticket.ground(action, export, path),
+            Access::Ticket(ticket) => ticket.confining_path(action, export, path),
             Access::Granted(grant) => {
-                grant.ground().filter(|g| path.starts_with(&g.prefix)).unwrap_or(GrantedPath::whole())
+                grant.confining_path().filter(|g| path.starts_with(&g.prefix)).unwrap_or(GrantedPath::whole())
             }
             Access::Anonymous(_) => GrantedPath::whole(),
         }
@@ -177,11 +177,11 @@ impl Access {
 /// Checks that a grant covers a path.
 fn within(grant: &Grant, action: Action, export: &str, path: &RelPath) -> Result<(), Denied> {
     // A malformed path (the file was edited) opens nothing.
-    let prefix = grant.ground().ok_or(Denied::UnknownKey)?.prefix;
+    let prefix = grant.confining_path().ok_or(Denied::UnknownKey)?.prefix;
     if grant.errand.is_some() && !action.changes() {
         return Err(Denied::Rights { allowed: "carry one job", needed: "read" });
     }
-    let reached = path.starts_with(&prefix) || (action.reaches_up() && prefix.starts_with(path));
+    let reached = path.starts_with(&prefix) || (action.includes_parents() && prefix.starts_with(path));
     if grant.export != export || !reached {
         let place = |export: &str, path: &RelPath| format!("{export}/{path}");
         return Err(Denied::OtherPath { granted: place(&grant.export, &prefix), wanted: place(export, path) });

@@ -35,7 +35,7 @@ impl Action {
     }
 
     /// Whether the action is also allowed for the directories above a permit's path.
-    pub(crate) fn reaches_up(self) -> bool {
+    pub(crate) fn includes_parents(self) -> bool {
         matches!(self, Action::Stat | Action::MakeDir)
     }
 

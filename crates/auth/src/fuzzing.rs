@@ -106,7 +106,7 @@ pub fn grants(bytes: &[u8]) {
     assert!(written.is_ok_and(|text| toml::from_str(&text).as_ref() == Ok(&grants)), "grants are parsed differently");
     for grant in &grants.list {
         let _ = grant.prefix_path();
-        let [with, without] = [true, false].map(|delete| grant.is_for("job", None, delete));
+        let [with, without] = [true, false].map(|delete| grant.allows_transfer("job", None, delete));
         assert!(!with || without, "a grant that may remove may also write");
     }
     if grants.check(&[7; 8], &[9; 32], 1_000).is_ok() {

@@ -99,7 +99,7 @@ impl Grant {
 
     /// Whether the grant is for writing to a path (`None`: to memory) in a transfer. A grant that was not delegated is for all
     /// transfers.
-    pub fn is_for(&self, job: &str, path: Option<&RelPath>, delete: bool) -> bool {
+    pub fn allows_transfer(&self, job: &str, path: Option<&RelPath>, delete: bool) -> bool {
         let path = path.map(|path| hex(path.as_bytes()));
         self.errand.as_ref().is_none_or(|errand| errand.job == job && errand.path == path && (errand.delete || !delete))
     }
@@ -112,7 +112,7 @@ impl Grant {
     }
 
     /// The path that the key opens; `None` if it is malformed. A key for one transfer opens the target of that transfer alone.
-    pub(crate) fn ground(&self) -> Option<GrantedPath> {
+    pub(crate) fn confining_path(&self) -> Option<GrantedPath> {
         let prefix = self.prefix_path()?;
         let Some(target) = self.errand.as_ref().and_then(|errand| errand.path.as_ref()) else {
             return Some(GrantedPath::at(prefix, PathKind::Tree));

@@ -50,7 +50,7 @@ pub struct VerifiedMacaroon {
     /// The path that all of its `path:` caveats allow: an export, and a path below it.
     pub path: RelPath,
     /// Its `ip:` caveats: the client's address must be in each of the lists.
-    pub from: Vec<Vec<IpNet>>,
+    pub addresses: Vec<Vec<IpNet>>,
     /// When it expires, seconds since 1970: the earliest of its `before:` caveats.
     pub before: Option<i64>,
 }
@@ -145,7 +145,7 @@ pub fn verify(secret: &[u8; 32], text: &str, now: i64) -> Result<VerifiedMacaroo
         name: limits.name.unwrap_or_default(),
         activities: limits.activities.ok_or(MacaroonError::NoActivity)?,
         path: limits.path.ok_or(MacaroonError::NoPath)?,
-        from: limits.from,
+        addresses: limits.addresses,
         before: limits.before,
     })
 }
@@ -156,7 +156,7 @@ struct CaveatLimits {
     name: Option<String>,
     activities: Option<Activities>,
     path: Option<RelPath>,
-    from: Vec<Vec<IpNet>>,
+    addresses: Vec<Vec<IpNet>>,
     before: Option<i64>,
 }
 
@@ -183,7 +183,7 @@ impl CaveatLimits {
                     limits.narrow(path.ok_or_else(unknown)?)?;
                 }
                 // The form of dCache: addresses and prefixes with commas between them.
-                "ip" => limits.from.push(value.split(',').map(prefix).collect::<Option<_>>().ok_or_else(unknown)?),
+                "ip" => limits.addresses.push(value.split(',').map(prefix).collect::<Option<_>>().ok_or_else(unknown)?),
                 "before" => {
                     let before = value.parse::<Timestamp>().map_err(|_| unknown())?.as_second();
                     limits.before = Some(limits.before.map_or(before, |all| all.min(before)));

@@ -11,15 +11,15 @@ use model::name::RelPath;
 mod address;
 mod dn;
 mod error;
+mod evaluation;
 mod file;
-mod judge;
 mod nat64;
 mod rule;
 
 pub use address::{Addresses, ThirdParty, is_public};
 pub use dn::{DistinguishedName, DnError};
 pub use error::PolicyError;
-pub use judge::PresentedCredentials;
+pub use evaluation::PresentedCredentials;
 pub use rule::{Rule, RuleSubject};
 
 use crate::actions::Actions;
@@ -52,13 +52,13 @@ pub struct Callout {
     /// The longest time that it may take; then the client is refused.
     pub timeout: Duration,
     /// When it is asked.
-    pub when: When,
+    pub asked: AskedWhen,
 }
 
 /// When the program is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum When {
+pub enum AskedWhen {
     /// Where no rule decides.
     #[default]
     Undecided,
@@ -107,7 +107,7 @@ impl Policy {
 
     /// The actions that a client from an address may do at a path of an export and below, without a credential.
     pub fn anyone_may(&self, address: IpAddr, export: &str, path: &RelPath) -> Actions {
-        let open = |rule: &&Rule| rule.who == RuleSubject::Anyone && rule.is_from(address);
+        let open = |rule: &&Rule| rule.subject == RuleSubject::Anyone && rule.is_from(address);
         let here = |rule: &&Rule| rule.export == export && path.starts_with(&rule.path);
         self.rules.iter().filter(open).filter(here).fold(Actions::NONE, |all, rule| all | rule.actions)
     }

@@ -24,7 +24,7 @@ fn has(test: &str, programs: &[&str]) -> bool {
     match programs.iter().find(|name| !found(name)) {
         None => true,
         Some(missing) => {
-            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {missing} is not here");
+            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {missing} is not installed");
             false
         }
     }

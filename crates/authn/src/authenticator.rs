@@ -12,7 +12,7 @@ use web::{Method, Refused, Request};
 use crate::backoff::Backoff;
 use crate::credentials::Credentials;
 use crate::issuers::Issuers;
-use crate::presented::{AuthRequest, ClientCertificate, Presented, bearer};
+use crate::presented::{AuthRequest, CertificateCheck, Presented, bearer};
 use crate::principal::{Credential, Principal, no_access};
 use crate::sessions::Sessions;
 
@@ -142,17 +142,17 @@ impl Authenticator {
         auth_request: &AuthRequest<'_>,
         policy: &Policy,
     ) -> std::result::Result<Checked, Rejected> {
-        match (self.check_session(auth_request, policy), auth_request.client.map(Arc::as_ref)) {
-            (Checked::Nothing, Some(ClientCertificate::Rejected(why))) => Err(Rejected::Invalid(why.clone())),
+        match (self.check_session(auth_request, policy), auth_request.certificate.map(Arc::as_ref)) {
+            (Checked::Nothing, Some(CertificateCheck::Rejected(why))) => Err(Rejected::Invalid(why.clone())),
             // A connection may outlive the proxy certificate with which it began.
-            (Checked::Nothing, Some(ClientCertificate::Verified(who))) if who.expires < unix_seconds() => {
+            (Checked::Nothing, Some(CertificateCheck::Verified(who))) if who.expires < unix_seconds() => {
                 Err(Rejected::Invalid(
                     "the certificate of this connection has expired meanwhile: make a new one".to_owned(),
                 ))
             }
             // A browser presents its certificate in every request that a page makes, also one of another site: such requests must
             // change nothing.
-            (Checked::Nothing, Some(ClientCertificate::Verified(_))) if is_cross_site_change(auth_request.request) => {
+            (Checked::Nothing, Some(CertificateCheck::Verified(_))) if is_cross_site_change(auth_request.request) => {
                 Err(Rejected::OtherUse("a page of another site may not use a browser's certificate".to_owned()))
             }
             (checked, _) => Ok(checked),
@@ -174,7 +174,7 @@ impl Authenticator {
     ///
     /// # Errors
     /// The credential is not accepted: 403, 429 or 503, as for [`Authenticator::authenticate`].
-    pub fn check_for_session(&self, peer: IpAddr, credential: &str) -> Result<()> {
+    pub fn check_new_session_credential(&self, peer: IpAddr, credential: &str) -> Result<()> {
         match self.check(bearer(credential), &self.credentials.policy()) {
             Ok(_) => {
                 self.backoff.succeeded(peer);
@@ -256,14 +256,14 @@ impl Authenticator {
     /// The principal that holds a checked credential, with its rights.
     fn admit(&self, auth_request: &AuthRequest<'_>, policy: &Policy, checked: Checked) -> Result<Principal> {
         let anonymous = self.credentials.anonymous();
-        let AuthRequest { peer, client, client_name, .. } = *auth_request;
+        let AuthRequest { peer, certificate, certificate_name, .. } = *auth_request;
         let presented =
-            auth::PresentedCredentials { anonymous, dn: client_name, ..auth::PresentedCredentials::new(peer) };
+            auth::PresentedCredentials { anonymous, dn: certificate_name, ..auth::PresentedCredentials::new(peer) };
         let presented = match &checked {
             Checked::Nothing => presented,
             Checked::Grant(grant) => auth::PresentedCredentials { grant: Some(grant), ..presented },
             Checked::Token(claims) => auth::PresentedCredentials { claims: Some(claims), ..presented },
-            Checked::Macaroon(macaroon) => auth::PresentedCredentials { held: Some(macaroon), ..presented },
+            Checked::Macaroon(macaroon) => auth::PresentedCredentials { macaroon: Some(macaroon), ..presented },
         };
         // The policy's program may allow what no rule allows, and so may a service that has no rules.
         let found = if policy.callout.is_some() || self.credentials.admits_all_known() {
@@ -288,12 +288,12 @@ impl Authenticator {
             Checked::Token(claims) => Credential::Token { claims },
             Checked::Macaroon(macaroon) => Credential::Macaroon { uuid: macaroon.uuid, name: macaroon.name },
             Checked::Nothing => {
-                let identity = match client.map(Arc::as_ref) {
-                    Some(ClientCertificate::Verified(identity)) => Some(Arc::new(identity.clone())),
+                let identity = match certificate.map(Arc::as_ref) {
+                    Some(CertificateCheck::Verified(identity)) => Some(Arc::new(identity.clone())),
                     _ => None,
                 };
-                let certificate = client_name.map(|dn| Credential::Certificate { dn: dn.to_owned(), identity });
-                certificate.unwrap_or(Credential::None)
+                let credential = certificate_name.map(|dn| Credential::Certificate { dn: dn.to_owned(), identity });
+                credential.unwrap_or(Credential::None)
             }
         };
         Ok(Principal { is_anonymous: access.is_anonymous(), access, credential, rejected: None })

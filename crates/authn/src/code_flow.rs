@@ -39,7 +39,7 @@ pub struct SignedIn(BTreeMap<String, Value>);
 
 impl SignedIn {
     /// Creates a user from claims, for tests.
-    pub fn of(claims: Value) -> SignedIn {
+    pub fn from_claims(claims: Value) -> SignedIn {
         SignedIn(serde_json::from_value(claims).unwrap_or_default())
     }
 
@@ -69,7 +69,7 @@ pub struct Flow {
 
 impl Flow {
     /// Derives the texts from a secret.
-    pub fn of(secret: &[u8; SECRET_BYTES]) -> Flow {
+    pub fn from_secret(secret: &[u8; SECRET_BYTES]) -> Flow {
         let text =
             |what: &str| URL_SAFE_NO_PAD.encode(Sha256::new().chain_update(what).chain_update(secret).finalize());
         Flow { state: text("state"), nonce: text("nonce"), verifier: text("verifier") }
@@ -87,11 +87,11 @@ struct TokenResponse {
 }
 
 impl Provider {
-    /// The page at which a browser signs in, to come back to `return_to`. Blocks while the provider's metadata are fetched.
+    /// The URL at which a browser signs in, to come back to `return_to`. Blocks while the provider's metadata are fetched.
     ///
     /// # Errors
     /// The provider cannot be reached, or offers no sign-in.
-    pub fn page(&self, issuers: &Issuers, flow: &Flow, return_to: &str, now: i64) -> Result<String, String> {
+    pub fn sign_in_url(&self, issuers: &Issuers, flow: &Flow, return_to: &str, now: i64) -> Result<String, String> {
         let (page, _) = issuers.endpoints(&self.issuer, now)?;
         let scopes: Vec<&str> = ["openid"].into_iter().chain(self.scopes.iter().map(String::as_str)).collect();
         let scopes = scopes.join(" ");
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn the_texts_of_a_flow_depend_on_its_secret_and_differ_from_each_other() {
-        let flow = Flow::of(&[7; SECRET_BYTES]);
-        assert_eq!(flow, Flow::of(&[7; SECRET_BYTES]));
-        assert_ne!(flow.state, Flow::of(&[8; SECRET_BYTES]).state);
+        let flow = Flow::from_secret(&[7; SECRET_BYTES]);
+        assert_eq!(flow, Flow::from_secret(&[7; SECRET_BYTES]));
+        assert_ne!(flow.state, Flow::from_secret(&[8; SECRET_BYTES]).state);
         assert!(flow.state != flow.nonce && flow.nonce != flow.verifier && flow.verifier != flow.challenge());
         // RFC 7636, section 4.1: 43 to 128 characters.
         assert_eq!(flow.verifier.len(), 43);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn an_id_token_is_valid_only_for_its_service_its_flow_and_its_time() {
-        let flow = Flow::of(&[7; SECRET_BYTES]);
+        let flow = Flow::from_secret(&[7; SECRET_BYTES]);
         let good = json!({"sub": "1", "aud": ["hub", "x"], "azp": "hub", "nonce": flow.nonce, "exp": NOW + 60, "groups": ["a"]});
         let read = |change: &dyn Fn(&mut Value)| {
             let mut claims = good.clone();

@@ -106,7 +106,7 @@ impl Issuers {
         let known = self.known(&issuer.iss, now);
         let state = known.state.lock().clone();
         match state.usable(now) {
-            Some(stored) if stored.jwks.has(kid) => {
+            Some(stored) if stored.jwks.has_key(kid) => {
                 if state.is_due(now) && state.may_try(now) {
                     self.refresh_in_background(issuer, &known, now);
                 }
@@ -115,7 +115,7 @@ impl Issuers {
             // There are no keys, or this one is not among them: this request waits for a fetch, while others use the present keys.
             _ => {
                 let _fetching = known.fetching.lock();
-                let was_fetched = known.state.lock().usable(now).is_some_and(|stored| stored.jwks.has(kid));
+                let was_fetched = known.state.lock().usable(now).is_some_and(|stored| stored.jwks.has_key(kid));
                 if !was_fetched && known.state.lock().may_try(now) {
                     self.fetch(issuer, &known, now);
                 }

@@ -22,16 +22,16 @@ pub struct AuthRequest<'a> {
     /// The connection uses TLS.
     pub is_secure: bool,
     /// The subject of the client's certificate, where TLS checked one.
-    pub client_name: Option<&'a str>,
+    pub certificate_name: Option<&'a str>,
     /// The verified or rejected certificates of the client, for a service that verifies chains itself.
-    pub client: Option<&'a Arc<ClientCertificate>>,
+    pub certificate: Option<&'a Arc<CertificateCheck>>,
     /// The request reads data that may be public: then an invalid credential does not prevent an anonymous answer.
     pub reads_public_data: bool,
 }
 
 /// The result of verifying the certificates of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClientCertificate {
+pub enum CertificateCheck {
     /// Their holder.
     Verified(Identity),
     /// The reason why they are rejected: one sentence.

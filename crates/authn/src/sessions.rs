@@ -19,7 +19,7 @@ const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
 /// The time without a request after which a session ends.
 const IDLE_MAX: Duration = Duration::from_secs(12 * 3600);
 /// The query that marks a form of the service: forms are sent to their page with this query.
-pub const FORM: &str = "form";
+pub const FORM_QUERY: &str = "form";
 
 struct Session {
     credential: String,
@@ -87,10 +87,10 @@ fn make_room(sessions: &mut HashMap<String, Session>, most: usize, is_selected: 
     }
 }
 
-/// Whether a request sends one of the service's forms: their targets have the query [`FORM`].
+/// Whether a request sends one of the service's forms: their targets have the query [`FORM_QUERY`].
 pub fn is_form(request: &Request) -> bool {
     let query = request.target.split_once('?').map(|(_, query)| query);
-    request.method == Method::Post && query == Some(FORM) && form::has_files(&request.headers).is_some()
+    request.method == Method::Post && query == Some(FORM_QUERY) && form::has_files(&request.headers).is_some()
 }
 
 /// The cookie's name. It contains the port: browsers share cookies between ports, and a host may have several nodes.

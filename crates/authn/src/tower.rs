@@ -13,7 +13,7 @@ use tower_service::Service;
 use web::head::HeadError;
 use web::{Refused, Request, target};
 
-use crate::{AuthRequest, Authenticator, ClientCertificate, Principal};
+use crate::{AuthRequest, Authenticator, CertificateCheck, Principal};
 
 /// The connection of a request. The listener inserts it into the extensions of each request.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct Connection {
     /// It uses TLS.
     pub is_secure: bool,
     /// The result of verifying the client's certificates, where it presented any.
-    pub client: Option<Arc<ClientCertificate>>,
+    pub certificate: Option<Arc<CertificateCheck>>,
 }
 
 /// The sender of a request, for a part of a hub. The hub inserts it into the extensions of each request.
@@ -32,7 +32,7 @@ pub struct Caller {
     /// The address of the client.
     pub peer: IpAddr,
     /// The principal's name and rights; `None` for an anonymous client.
-    pub member: Option<(String, Role)>,
+    pub principal: Option<(String, Role)>,
 }
 
 /// Authenticates the requests of the services that it wraps.
@@ -109,25 +109,25 @@ fn authenticate(
     head: Result<Request, HeadError>,
 ) -> Result<Principal, Box<Refused>> {
     let unknown = || Refused::new(500, "the listener did not describe the connection of this request");
-    let Connection { peer, is_secure, client } = connection.ok_or_else(unknown)?;
+    let Connection { peer, is_secure, certificate } = connection.ok_or_else(unknown)?;
     let head = head.map_err(|error| Refused::new(error.status(), error.to_string()))?;
     // The paths of an API are not files: only the query of a target may hold a credential.
     let query = head.target.split_once('?').map_or("", |(_, query)| query);
     let target =
         target::parse(&format!("/?{query}")).map_err(|error| Refused::new(error.status(), error.to_string()))?;
-    let client_name = match client.as_deref() {
-        Some(ClientCertificate::Verified(identity)) => Some(identity.name.as_str()),
+    let certificate_name = match certificate.as_deref() {
+        Some(CertificateCheck::Verified(identity)) => Some(identity.name.as_str()),
         _ => None,
     };
-    let client = client.as_ref();
+    let certificate = certificate.as_ref();
     let (request, target) = (&head, &target);
     authenticator.authenticate(&AuthRequest {
         request,
         target,
         peer,
         is_secure,
-        client_name,
-        client,
+        certificate_name,
+        certificate,
         reads_public_data: false,
     })
 }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use auth::x509::Identity;
 use auth::{AccessKey, Fingerprint, Grant, Policy, Rights};
 use authn::tower::{AuthenticateLayer, Connection};
-use authn::{Authenticator, ClientCertificate, Credentials, Issuers, Principal};
+use authn::{Authenticator, CertificateCheck, Credentials, Issuers, Principal};
 use model::{Fault, Refusal, RelPath};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -100,7 +100,7 @@ fn respond(request: http::Request<()>) -> http::Response<String> {
 }
 
 fn connection() -> Option<Connection> {
-    Some(Connection { peer: "192.0.2.1".parse().unwrap(), is_secure: true, client: None })
+    Some(Connection { peer: "192.0.2.1".parse().unwrap(), is_secure: true, certificate: None })
 }
 
 #[test]
@@ -130,13 +130,13 @@ fn an_invalid_credential_is_refused_with_a_challenge() {
     }
 }
 
-fn shown(client: ClientCertificate) -> Option<Connection> {
-    connection().map(|connection| Connection { client: Some(Arc::new(client)), ..connection })
+fn shown(client: CertificateCheck) -> Option<Connection> {
+    connection().map(|connection| Connection { certificate: Some(Arc::new(client)), ..connection })
 }
 
 #[test]
 fn an_invalid_certificate_is_refused_with_its_reason() {
-    let rejected = || shown(ClientCertificate::Rejected("the proxy certificate of ann expired yesterday".into()));
+    let rejected = || shown(CertificateCheck::Rejected("the proxy certificate of ann expired yesterday".into()));
     let answer = respond_to(None::<String>, rejected());
     let problem: serde_json::Value = serde_json::from_str(answer.body()).unwrap();
     assert_eq!(
@@ -155,9 +155,9 @@ fn an_invalid_certificate_is_refused_with_its_reason() {
         attributes: Vec::new(),
         refused_attributes: Vec::new(),
     };
-    let answer = respond_to(None::<String>, shown(ClientCertificate::Verified(over.clone())));
+    let answer = respond_to(None::<String>, shown(CertificateCheck::Verified(over.clone())));
     assert!(answer.status() == 401 && answer.body().contains("has expired meanwhile"), "{}", answer.body());
-    let good = ClientCertificate::Verified(Identity { expires: i64::MAX, ..over });
+    let good = CertificateCheck::Verified(Identity { expires: i64::MAX, ..over });
     assert_eq!(respond_to(None::<String>, shown(good)).status(), 403, "no rule of this service is for it");
 }
 
@@ -175,7 +175,7 @@ fn a_page_of_another_site_cannot_use_a_browsers_certificate() {
     let status = |method: &str, origin: &str| {
         let request = http::Request::builder().method(method).uri("/x").header("Host", "hub.example:8446");
         let mut request = request.header("Origin", origin).body(()).unwrap();
-        request.extensions_mut().insert(shown(ClientCertificate::Verified(identity.clone())).unwrap());
+        request.extensions_mut().insert(shown(CertificateCheck::Verified(identity.clone())).unwrap());
         let answer = respond(request);
         (answer.status().as_u16(), answer.body().contains("of another site"))
     };

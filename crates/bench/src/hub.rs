@@ -140,7 +140,7 @@ pub fn submit(hub: &Hub, files: usize, seconds: u64) -> Result<f64> {
                 &headers.clone().with("Content-Length", body.len().to_string()),
             )?;
             client.write(&body)?;
-            let (response, mut body) = client.answer(&Method::Post)?;
+            let (response, mut body) = client.final_response(&Method::Post)?;
             let answer = client.read_all(&mut body, 1 << 20)?;
             ensure!(response.status == 201, "{}: {}", response.status, String::from_utf8_lossy(&answer));
             accepted.fetch_add(1, Ordering::Relaxed);
@@ -167,7 +167,7 @@ pub fn time_requests(hub: &Hub, target: &str, times: u32) -> Result<Vec<f64>> {
     for _ in 0..times {
         let began = Instant::now();
         client.send(&Method::Get, target, &headers)?;
-        let (response, mut body) = client.answer(&Method::Get)?;
+        let (response, mut body) = client.final_response(&Method::Get)?;
         client.read_all(&mut body, 64 << 20)?;
         ensure!(response.status == 200, "the hub answers {}", response.status);
         all.push(began.elapsed().as_secs_f64() * 1000.0);

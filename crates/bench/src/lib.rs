@@ -16,8 +16,8 @@
 pub mod account;
 pub mod contestant;
 pub mod data;
-pub mod door;
 pub mod eta;
+pub mod http_service;
 pub mod hub;
 pub mod hub_lab;
 pub mod job;

@@ -42,7 +42,7 @@ const READING: &str = "\
   memory as it writes is touched, and `sync` runs. Targets are not flushed. The copies of the last round were compared
   with the source. Contestants take turns: A B C A B C …
 - Wall: from the client's start to its end, median (least to most). CPU: all processes of a side, median; kernel threads
-  that write back are not in it. Others: processors that everybody else kept busy meanwhile, mean (write-back included).
+  that write back are not in it. Others: processors that other processes kept busy meanwhile, mean (write-back included).
   Memory: peak resident, summed over a side's processes, the most of all runs.
 - `cp` and the bare loop (one thread: create, write, rename; it reads nothing) cross no network: they are
   references, not peers. iperf3 moves no files.

@@ -9,7 +9,7 @@ use engine::session::Session;
 use model::Fault;
 use model::v1::probe::host::Hosts;
 use model::v1::probe::tcp::{Order, TcpSampleLine};
-use model::v1::probe::{self as v1, Ask, Claim, ClaimLine, Disk, DiskLine, FlowLine, Flows, Limits, Test, disk};
+use model::v1::probe::{self as v1, Claim, ClaimLine, Disk, DiskLine, FlowLine, Flows, Limits, Test, disk};
 use model::v1::tune;
 use probe::tcp::Peer;
 use probe::{Stop, task};
@@ -43,7 +43,7 @@ impl RemoteNode {
     /// # Errors
     /// The host cannot duplicate the connection's descriptor.
     pub fn limit_received_bytes(&mut self, bytes: usize) -> std::io::Result<()> {
-        self.received_max = Some((bytes, self.session.hold()?));
+        self.received_max = Some((bytes, self.session.connection_handle()?));
         Ok(())
     }
 
@@ -59,12 +59,12 @@ impl RemoteNode {
         test: Test,
         on_line: &mut dyn FnMut(T),
     ) -> probe::Result<()> {
-        let request = Ask { first_stream, test };
+        let request = v1::TestRequest { first_stream, test };
         let text = serde_json::to_string(&request).map_err(|e| probe::Error::Order(e.to_string()))?;
         let received_max = &self.received_max;
         let mut received_bytes = 0;
         let mut parse_error = None;
-        let result = self.session.listen(Request::Probe(text), &mut |line| {
+        let result = self.session.query_by_line(Request::Probe(text), &mut |line| {
             received_bytes += line.len();
             match received_max {
                 Some((bytes, connection)) if received_bytes > *bytes => drop(connection.shutdown(Shutdown::Both)),
@@ -114,7 +114,7 @@ impl RemoteNode {
     ///
     /// # Errors
     /// The session breaks, or the node refuses or does not answer.
-    pub fn audit(&mut self, ask: &tune::Ask) -> probe::Result<Vec<serde_json::Value>> {
+    pub fn audit(&mut self, ask: &tune::AuditRequest) -> probe::Result<Vec<serde_json::Value>> {
         let mut lines = Vec::new();
         self.run_test(0, Test::Audit(ask.clone()), &mut |line| lines.push(line))?;
         if lines.is_empty() { Err(self.no_result()) } else { Ok(lines) }
@@ -169,7 +169,7 @@ impl task::Peer for RemoteNode {
         self.run_test(0, Test::Flows(flows.clone()), on_line)
     }
 
-    fn saw(&mut self, hosts: Hosts) {
+    fn record_hosts(&mut self, hosts: Hosts) {
         self.hosts = Some(hosts);
     }
 

@@ -51,7 +51,8 @@ async fn insert_with<T>(
     suffix: &str,
 ) -> Result<()> {
     for chunk in chunks(rows) {
-        let sql = format!("INSERT INTO {into} VALUES {}{suffix}", values(is_sqlite(connection), chunk.len(), columns));
+        let sql =
+            format!("INSERT INTO {into} VALUES {}{suffix}", placeholders(is_sqlite(connection), chunk.len(), columns));
         let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), &bind);
         query.execute(&mut *connection).await?;
     }
@@ -62,7 +63,7 @@ async fn insert_with<T>(
 ///
 /// # Errors
 /// A statement failed.
-pub async fn texts<T>(
+pub async fn select_by_text<T>(
     connection: &mut AnyConnection,
     select: &str,
     items: &[T],
@@ -70,7 +71,7 @@ pub async fn texts<T>(
 ) -> Result<Vec<AnyRow>> {
     let mut rows = Vec::new();
     for chunk in chunks(items) {
-        let sql = format!("{select} {}", values(is_sqlite(connection), 1, chunk.len()));
+        let sql = format!("{select} {}", placeholders(is_sqlite(connection), 1, chunk.len()));
         let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, item| query.bind(text(item)));
         rows.extend(query.fetch_all(&mut *connection).await?);
     }
@@ -96,7 +97,7 @@ fn chunks<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
 
 /// `(…), (…)` with placeholders: `?` for SQLite, which searches all earlier placeholders for each numbered one; `$1`, `$2`, … for PostgreSQL,
 /// which has only numbered ones.
-pub fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
+pub fn placeholders(is_sqlite: bool, rows: usize, columns: usize) -> String {
     let mut text = String::with_capacity(rows * columns * 6);
     for row in 0..rows {
         text.push_str(if row == 0 { "(" } else { ", (" });
@@ -110,7 +111,7 @@ pub fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
 }
 
 /// `(1, 2, …)`: row numbers, written into the SQL.
-pub fn numbers(rows: impl Iterator<Item = i64>) -> String {
+pub fn id_list(rows: impl Iterator<Item = i64>) -> String {
     let rows: Vec<String> = rows.map(|row| row.to_string()).collect();
     format!("({})", rows.join(", "))
 }
@@ -121,9 +122,9 @@ mod tests {
 
     #[test]
     fn each_database_gets_its_own_placeholders() {
-        assert_eq!(values(false, 2, 3), "($1, $2, $3), ($4, $5, $6)");
-        assert_eq!(values(true, 2, 3), "(?, ?, ?), (?, ?, ?)");
-        assert_eq!(numbers([3, 4].into_iter()), "(3, 4)");
+        assert_eq!(placeholders(false, 2, 3), "($1, $2, $3), ($4, $5, $6)");
+        assert_eq!(placeholders(true, 2, 3), "(?, ?, ?), (?, ?, ?)");
+        assert_eq!(id_list([3, 4].into_iter()), "(3, 4)");
     }
 
     #[test]

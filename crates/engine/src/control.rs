@@ -169,7 +169,7 @@ impl Control {
     }
 
     /// The job's settings, and how often they were changed at this end.
-    pub fn steer(&self) -> (LiveSettings, u64) {
+    pub fn settings(&self) -> (LiveSettings, u64) {
         let mut state = self.state();
         if state.limit_until.is_some_and(|until| until <= Instant::now()) {
             // The limit lapses: it was not renewed in time.
@@ -226,7 +226,7 @@ impl Control {
     }
 
     /// Begins an attempt with this peer: its numbers start at zero.
-    pub fn meets(&self, peer: Option<IpAddr>) {
+    pub fn begin_attempt(&self, peer: Option<IpAddr>) {
         let mut state = self.state();
         state.peer = peer.map(|peer| peer.to_canonical()).or(state.peer);
         state.counted = (0, 0);
@@ -257,7 +257,7 @@ impl Control {
     }
 
     /// Takes over the job's present numbers.
-    pub fn saw(&self, progress: &Progress, streams: u32) {
+    pub fn record_progress(&self, progress: &Progress, streams: u32) {
         let mut state = self.state();
         let now = Instant::now();
         state.progress = *progress;
@@ -361,11 +361,11 @@ mod tests {
     fn a_change_keeps_the_other_settings_and_counts_once() {
         let control = control();
         control.change(&v1::Change { streams: Some(3), ..v1::Change::default() });
-        assert_eq!(control.steer(), (LiveSettings { limit_bit_s: 5, streams: 3, paused: false }, 1));
+        assert_eq!(control.settings(), (LiveSettings { limit_bit_s: 5, streams: 3, paused: false }, 1));
         control.change(&v1::Change { streams: Some(3), ..v1::Change::default() });
-        assert_eq!(control.steer().1, 1);
+        assert_eq!(control.settings().1, 1);
         control.adopt_settings(LiveSettings { paused: true, ..LiveSettings::default() });
-        assert_eq!((control.steer().1, control.show().state), (1, v1::Stage::Paused));
+        assert_eq!((control.settings().1, control.show().state), (1, v1::Stage::Paused));
         control.change(&v1::Change { paused: Some(false), cancel: true, ..v1::Change::default() });
         assert!(control.is_cancelled() && control.show().state == v1::Stage::Running);
     }
@@ -376,16 +376,16 @@ mod tests {
         let limit =
             |limit, seconds| v1::Change { limit_bit_s: Some(limit), limit_for_s: seconds, ..v1::Change::default() };
         control.change(&limit(7, Some(3600)));
-        assert_eq!((control.steer().0.limit_bit_s, control.steer().1), (7, 1));
+        assert_eq!((control.settings().0.limit_bit_s, control.settings().1), (7, 1));
         control.change(&limit(7, Some(0)));
         assert_eq!(
-            (control.steer().0.limit_bit_s, control.steer().1),
+            (control.settings().0.limit_bit_s, control.settings().1),
             (0, 2),
             "the lapse is a change that is sent to the other end"
         );
         control.change(&limit(9, Some(0)));
         control.change(&limit(8, None));
-        assert_eq!(control.steer().0.limit_bit_s, 8);
+        assert_eq!(control.settings().0.limit_bit_s, 8);
     }
 
     #[test]
@@ -398,11 +398,11 @@ mod tests {
                 files_settled: files,
                 ..Progress::default()
             };
-            control.saw(&progress, 2);
+            control.record_progress(&progress, 2);
             let (moved, streams) = control.moved();
             (moved.bytes, moved.files, streams)
         };
-        control.meets(Some("::ffff:192.0.2.1".parse().unwrap()));
+        control.begin_attempt(Some("::ffff:192.0.2.1".parse().unwrap()));
         assert_eq!(control.peer(), Some("192.0.2.1".parse().unwrap()));
         assert_eq!(saw(100, 40, 1), (60, 1, 2));
         assert_eq!(saw(50, 40, 1), (60, 1, 2), "a file was given up");
@@ -410,7 +410,7 @@ mod tests {
         control.record_stream_facts(&[v1::Stream { retransmits: 3, resent_bytes: 9, ..v1::Stream::default() }]);
         assert_eq!(control.moved().1, 0);
         // A second attempt: the target already has the bytes of the first one.
-        control.meets(None);
+        control.begin_attempt(None);
         assert_eq!(saw(130, 110, 2), (90, 3, 2));
         assert_eq!((control.moved().0.resent_segments, control.moved().0.resent_segment_bytes), (3, 9));
     }

@@ -169,7 +169,7 @@ pub enum Streams<'a> {
         /// Streams that were kept from the last job.
         kept: Vec<DataStream>,
         /// Numbers up to this one belong to earlier jobs: a stream with such a number is too late.
-        floor: u32,
+        last_old_stream: u32,
     },
 }
 
@@ -234,7 +234,7 @@ pub fn drive(
     if control.reports_files() {
         side.report_files();
     }
-    control.meets(link.socket().peer_addr().ok().map(|peer| peer.ip()));
+    control.begin_attempt(link.socket().peer_addr().ok().map(|peer| peer.ip()));
     let mut observers = Observers { sampler: Sampler::new(&pool.terms, &**side), movers: MoverCoordination::default() };
     let result = run(link, &mut pool, &mut streams, control, watch, &mut job_facts, &mut observers);
     let Observers { mut sampler, movers } = observers;
@@ -244,7 +244,7 @@ pub fn drive(
     if job_facts.waited == TargetWaits::default() {
         job_facts.waited = side.waited();
     }
-    control.saw(&side.progress(), pool.running as u32);
+    control.record_progress(&side.progress(), pool.running as u32);
     let keeps_streams =
         result.is_ok() && pool.terms.keep && (pool.terms.role == seal::SealingEnd::Node || link.kept_for().is_some());
     if keeps_streams {
@@ -363,7 +363,7 @@ fn run(
             side.tick();
             let progress = side.progress();
             watch(JobEvent::Progress(&progress, side.current()));
-            control.saw(&progress, (pool.running + movers.collect_reports(sampler)) as u32);
+            control.record_progress(&progress, (pool.running + movers.collect_reports(sampler)) as u32);
             job_facts.note_progress(&progress, started.elapsed());
             job_facts.silent = silence.update(link.silence(), link.timeouts().pace.ping_after * 2);
             let waits = steering.report_wait(link, &*side)?;

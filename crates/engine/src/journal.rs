@@ -75,7 +75,7 @@ pub struct Journal {
 
 /// The length and time of the source's file, which an unfinished file must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct SourceVersion {
     /// Length.
     pub size: u64,
     /// Last change.
@@ -133,7 +133,7 @@ impl Journals {
     pub fn take(
         &self,
         path: &RelPath,
-        subject: Subject,
+        subject: SourceVersion,
         writer: &str,
         waits: &mut dyn FnMut(Option<String>),
     ) -> io::Result<Option<(Journal, Vec<Row>)>> {
@@ -182,13 +182,13 @@ fn is_at_path(file: &File, at: &Path) -> bool {
 struct Head {
     root: Vec<u8>,
     path: Vec<u8>,
-    subject: Subject,
+    subject: SourceVersion,
     /// The job that wrote it, if the head names one.
     job: Option<String>,
 }
 
-fn head_text(root: &Path, path: &RelPath, subject: Subject, writer: &str) -> String {
-    let Subject { size, mtime } = subject;
+fn head_text(root: &Path, path: &RelPath, subject: SourceVersion, writer: &str) -> String {
+    let SourceVersion { size, mtime } = subject;
     let (root, path) = (hex::encode(root.as_os_str().as_bytes()), hex::encode(path.as_bytes()));
     format!("{MAGIC}\n{root}\n{path}\n{size} {} {} {writer}\n", mtime.seconds, mtime.nanos)
 }
@@ -207,7 +207,7 @@ fn read_head(reader: &mut impl BufRead) -> Option<Head> {
     let size = facts.next()?.parse().ok()?;
     let mtime = Timestamp { seconds: facts.next()?.parse().ok()?, nanos: facts.next()?.parse().ok()? };
     let job = facts.next().filter(|job| !job.is_empty()).map(str::to_owned);
-    Some(Head { root, path, subject: Subject { size, mtime }, job })
+    Some(Head { root, path, subject: SourceVersion { size, mtime }, job })
 }
 
 fn encode(row: &Row) -> [u8; ROW_BYTES] {
@@ -238,13 +238,13 @@ impl Journal {
         &self.tag
     }
 
-    fn begin(&mut self, root: &Path, path: &RelPath, subject: Subject) -> io::Result<()> {
+    fn begin(&mut self, root: &Path, path: &RelPath, subject: SourceVersion) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.write_all(head_text(root, path, subject, &self.writer).as_bytes())
     }
 
     /// The rows about this subject, merged.
-    fn read(&mut self, subject: Subject) -> io::Result<Vec<Row>> {
+    fn read(&mut self, subject: SourceVersion) -> io::Result<Vec<Row>> {
         let mut reader = BufReader::with_capacity(1 << 16, File::open(&self.path)?);
         match read_head(&mut reader) {
             Some(head) if head.subject == subject => {}
@@ -280,7 +280,7 @@ impl Journal {
     ///
     /// # Errors
     /// The new journal cannot be written, locked or renamed. The old one stays.
-    pub fn restart(&mut self, root: &Journals, path: &RelPath, subject: Subject, rows: &[Row]) -> io::Result<()> {
+    pub fn restart(&mut self, root: &Journals, path: &RelPath, subject: SourceVersion, rows: &[Row]) -> io::Result<()> {
         let temporary = self.path.with_extension("new");
         let _ = fs::remove_file(&temporary);
         let mut file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&temporary)?;
@@ -350,7 +350,8 @@ mod tests {
         RelPath::parse(text.as_bytes()).unwrap()
     }
 
-    pub(super) const SUBJECT: Subject = Subject { size: 1 << 30, mtime: Timestamp { seconds: 7, nanos: 9 } };
+    pub(super) const SUBJECT: SourceVersion =
+        SourceVersion { size: 1 << 30, mtime: Timestamp { seconds: 7, nanos: 9 } };
 
     pub(super) fn row(offset: u64, len: u64) -> Row {
         Row { offset, len, sum: BlockSum::of(&vec![offset as u8; len as usize], false) }
@@ -388,7 +389,7 @@ mod tests {
         let (mut journal, _) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         journal.write(&[row(0, 10)]).unwrap();
         drop(journal);
-        for other in [Subject { size: 5, ..SUBJECT }, Subject { mtime: Timestamp::default(), ..SUBJECT }] {
+        for other in [SourceVersion { size: 5, ..SUBJECT }, SourceVersion { mtime: Timestamp::default(), ..SUBJECT }] {
             let (_, there) = journals.take(&rel("f"), other, "j", &mut |_| {}).unwrap().unwrap();
             assert!(there.is_empty());
         }

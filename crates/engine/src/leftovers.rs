@@ -52,7 +52,7 @@ impl UnfinishedFileLog {
     }
 
     /// Lists a directory in which an unfinished file is about to be made.
-    pub fn opening(&self, dir: &RelPath) {
+    pub fn note_directory(&self, dir: &RelPath) {
         let mut inner = self.inner.lock();
         let bytes = dir.as_bytes().len() + size_of::<RelPath>();
         if !inner.dirs.contains(dir) && inner.bytes + bytes <= inner.bytes_max {
@@ -119,7 +119,7 @@ mod tests {
         let list = UnfinishedFileLog::begin(state.path(), Path::new("/nowhere"), "many").unwrap();
         assert_eq!(std::mem::replace(&mut list.inner.lock().bytes_max, MOST), LIST_BYTES_MAX);
         let dir = |n: usize| RelPath::parse(format!("{n}/{}", "d/".repeat(1000)).as_bytes()).unwrap();
-        (0..2 * MOST / 2000).for_each(|n| list.opening(&dir(n)));
+        (0..2 * MOST / 2000).for_each(|n| list.note_directory(&dir(n)));
         let inner = list.inner.lock();
         assert!((MOST - 4000..=MOST).contains(&inner.bytes), "{}", inner.bytes);
         assert!(fs::metadata(&list.path).unwrap().len() as usize <= 2 * MOST + 4096);
@@ -134,10 +134,10 @@ mod tests {
         names.iter().for_each(|name| fs::write(root.path().join(name), "x").unwrap());
         let dir = |text: &str| RelPath::parse(text.as_bytes()).unwrap();
         let dead = UnfinishedFileLog::begin(state.path(), root.path(), "dead").unwrap();
-        dead.opening(&dir("a/b"));
-        dead.opening(&RelPath::root());
+        dead.note_directory(&dir("a/b"));
+        dead.note_directory(&RelPath::root());
         let alive = UnfinishedFileLog::begin(state.path(), root.path(), "alive").unwrap();
-        alive.opening(&dir("a/b"));
+        alive.note_directory(&dir("a/b"));
         assert_eq!(UnfinishedFileLog::sweep(state.path()), 0, "both jobs live");
         // A killed process drops its locks and nothing else.
         dead.inner.lock().file.unlock().unwrap();

@@ -152,7 +152,7 @@ struct Mover {
     /// Wakes the thread that sends them.
     waker: Option<Waker>,
     /// The time until which it may write, by the coordinator's last answer.
-    lease: Instant,
+    lease_end: Instant,
     files: HashMap<u64, MoverFileState>,
     streams: HashMap<u32, Stream>,
     spread: Vec<(u32, u32)>,
@@ -178,7 +178,7 @@ struct State {
 }
 
 struct Shared {
-    peers: Arc<ConfiguredMovers>,
+    configured: Arc<ConfiguredMovers>,
     delegation: DelegationTerms,
     side: Arc<dyn MoverSide>,
     /// Wakes the session's thread.
@@ -218,7 +218,7 @@ impl Mover {
             addresses: Vec::new(),
             out: VecDeque::new(),
             waker: None,
-            lease: Instant::now(),
+            lease_end: Instant::now(),
             files: HashMap::new(),
             streams: HashMap::new(),
             spread: Vec::new(),
@@ -259,12 +259,12 @@ impl Movers {
 
     /// Asks the movers to take streams of a job.
     pub(crate) fn begin(
-        peers: &Arc<ConfiguredMovers>,
+        configured: &Arc<ConfiguredMovers>,
         delegation: DelegationTerms,
         side: Arc<dyn MoverSide>,
         waker: Waker,
     ) -> Movers {
-        let chosen = peers.chosen();
+        let chosen = configured.chosen();
         let state = State {
             movers: chosen.iter().map(|_| Mover::new()).collect(),
             sent_addresses: Vec::new(),
@@ -272,7 +272,7 @@ impl Movers {
             doubtful: HashSet::new(),
         };
         let shared = Arc::new(Shared {
-            peers: Arc::clone(peers),
+            configured: Arc::clone(configured),
             delegation,
             side: Arc::clone(&side),
             waker,

@@ -170,7 +170,7 @@ impl<'a> ClientSession<'a> {
         let mut idle_since = Instant::now();
         loop {
             match self.link.next_frame() {
-                Ok(Some(Frame::Ask(id, request))) => match self.host.check_access(&self.access) {
+                Ok(Some(Frame::Request(id, request))) => match self.host.check_access(&self.access) {
                     Ok(()) => self.answer(id, &request)?,
                     Err(refusal) => self.deny(id, &request, refusal)?,
                 },
@@ -260,7 +260,7 @@ impl<'a> ClientSession<'a> {
                 match batches.try_recv() {
                     Ok(part) => {
                         link.send(&match part {
-                            AnswerPart::Lines(lines) => Frame::Answer(id, lines, true),
+                            AnswerPart::Lines(lines) => Frame::Reply(id, lines, true),
                             AnswerPart::Text(text) => Frame::Told(id, text, true),
                         })?;
                         while !link.has_room() {
@@ -279,7 +279,7 @@ impl<'a> ClientSession<'a> {
             Some(refusal) => self.deny(id, request, refusal),
             None => {
                 self.host.note(self.peer, &self.access, &Event::Asked { request, refusal: None });
-                self.link.send(&Frame::Answer(id, Vec::new(), false))
+                self.link.send(&Frame::Reply(id, Vec::new(), false))
             }
         }
     }
@@ -367,7 +367,7 @@ impl<'a> ClientSession<'a> {
         let streams = Streams::Accept {
             joined: &self.joined,
             kept: std::mem::take(&mut self.resumed_streams),
-            floor: self.last_old_stream,
+            last_old_stream: self.last_old_stream,
         };
         let mut result = std::thread::scope(|scope| {
             scope.spawn(|| receiving.run_metadata_worker());
@@ -395,7 +395,7 @@ impl<'a> ClientSession<'a> {
         let sending = Sending::new(sources, &order.options, self.link.waker());
         sending.send_lineage(&order.job);
         let terms = self.job_terms(order);
-        let streams = Streams::Accept { joined: &self.joined, kept: Vec::new(), floor: self.last_old_stream };
+        let streams = Streams::Accept { joined: &self.joined, kept: Vec::new(), last_old_stream: self.last_old_stream };
         let result = std::thread::scope(|scope| {
             scope.spawn(|| Scanner::new(&*sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
@@ -405,7 +405,7 @@ impl<'a> ClientSession<'a> {
         match result {
             (job_facts, Ok(())) if job_facts.streams.is_empty() => Ok(totals),
             (job_facts, Ok(())) => {
-                if let Some(history) = self.host.history().filter(|_| control.steer().0.streams == 0) {
+                if let Some(history) = self.host.history().filter(|_| control.settings().0.streams == 0) {
                     job_facts.past.iter().for_each(|(peer, past)| history.keep(*peer, past));
                 }
                 let sent = self.link.send(&Frame::Account(Box::new(job_facts.account)));

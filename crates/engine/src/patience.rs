@@ -26,7 +26,7 @@ impl Patience {
 
     /// Takes the numbers of a running attempt. A new attempt starts at zero: only more than in all earlier attempts
     /// is progress, so that a job which always breaks at the same place is given up.
-    pub fn saw(&mut self, progress: &Progress) {
+    pub fn record_progress(&mut self, progress: &Progress) {
         if progress.bytes_arrived > self.highest.0 || progress.files_settled > self.highest.1 {
             self.moved_at = Instant::now();
             self.pause = FIRST_PAUSE;
@@ -65,11 +65,11 @@ mod tests {
         let seconds = |p: Option<Duration>| p.map(|p| p.as_secs());
         let grown: Vec<_> = (0..7).map(|_| seconds(patience.pause())).collect();
         assert_eq!(grown, [Some(1), Some(2), Some(4), Some(8), Some(16), Some(30), Some(30)]);
-        patience.saw(&Progress { bytes_arrived: 1, ..Progress::default() });
+        patience.record_progress(&Progress { bytes_arrived: 1, ..Progress::default() });
         assert_eq!(seconds(patience.pause()), Some(1));
         // The next attempt gets as far as the one before, and no further.
-        patience.saw(&Progress::default());
-        patience.saw(&Progress { bytes_arrived: 1, ..Progress::default() });
+        patience.record_progress(&Progress::default());
+        patience.record_progress(&Progress { bytes_arrived: 1, ..Progress::default() });
         assert_eq!(seconds(patience.pause()), Some(2));
         assert_eq!(Patience::new(Duration::ZERO).pause(), None);
     }

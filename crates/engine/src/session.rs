@@ -206,7 +206,7 @@ impl Session {
     ///
     /// # Errors
     /// The node refuses the question, or the session breaks.
-    pub fn ask(&mut self, request: Request, mut lines: impl FnMut(Vec<Listed>)) -> Result<()> {
+    pub fn query(&mut self, request: Request, mut lines: impl FnMut(Vec<Listed>)) -> Result<()> {
         self.question(request, &mut lines, &mut |_| {})
     }
 
@@ -233,7 +233,7 @@ impl Session {
     ///
     /// # Errors
     /// The socket cannot be duplicated.
-    pub fn hold(&self) -> std::io::Result<TcpStream> {
+    pub fn connection_handle(&self) -> std::io::Result<TcpStream> {
         self.link.socket().try_clone()
     }
 
@@ -241,7 +241,7 @@ impl Session {
     ///
     /// # Errors
     /// The node refuses the question, or the session breaks.
-    pub fn listen(&mut self, request: Request, on_text: &mut dyn FnMut(String)) -> Result<()> {
+    pub fn query_by_line(&mut self, request: Request, on_text: &mut dyn FnMut(String)) -> Result<()> {
         self.question(request, &mut |_| {}, on_text)
     }
 
@@ -249,7 +249,7 @@ impl Session {
     ///
     /// # Errors
     /// The node refuses the question, or the session breaks.
-    pub fn tell(&mut self, request: Request) -> Result<Vec<String>> {
+    pub fn query_text(&mut self, request: Request) -> Result<Vec<String>> {
         let mut answer = Vec::new();
         self.question(request, &mut |_| {}, &mut |text| answer.push(text))?;
         Ok(answer)
@@ -263,11 +263,11 @@ impl Session {
     ) -> Result<()> {
         self.last_question += 1;
         let id = self.last_question;
-        self.link.send(&Frame::Ask(id, request))?;
+        self.link.send(&Frame::Request(id, request))?;
         loop {
             while let Some(frame) = self.link.next_frame()? {
                 match frame {
-                    Frame::Answer(of, listed, more) if of == id => {
+                    Frame::Reply(of, listed, more) if of == id => {
                         on_lines(listed);
                         if !more {
                             return Ok(());
@@ -346,7 +346,7 @@ impl Session {
         });
         self.kept = std::mem::take(&mut job_facts.kept);
         // A rate with a number of streams that the user has set says less about the path.
-        if let Some(history) = parts.history.as_ref().filter(|_| control.steer().0.streams == 0) {
+        if let Some(history) = parts.history.as_ref().filter(|_| control.settings().0.streams == 0) {
             job_facts.past.iter().for_each(|(peer, past)| history.keep(*peer, past));
         }
         let mut report = self.report(job_facts, opened.and(result));

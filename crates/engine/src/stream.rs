@@ -127,7 +127,7 @@ pub struct Joined {
     /// Its number in the session.
     pub id: u32,
     /// The connection's permit; dropping it gives the permit back.
-    pub place: StreamPermit,
+    pub permit: StreamPermit,
 }
 
 /// A connection's place in a node's limit on connections.

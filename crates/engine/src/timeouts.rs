@@ -18,7 +18,7 @@ pub struct Timeouts {
     /// For a job or question of a session.
     pub idle: Duration,
     /// For the next job of a session with another node, which is kept with its streams.
-    pub warm: Duration,
+    pub kept: Duration,
 }
 
 impl Default for Timeouts {
@@ -29,7 +29,7 @@ impl Default for Timeouts {
             pace: Pace::default(),
             stall: Duration::from_secs(15 * 60),
             idle: Duration::from_secs(60),
-            warm: Duration::from_secs(60),
+            kept: Duration::from_secs(60),
         }
     }
 }

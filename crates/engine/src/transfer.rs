@@ -54,7 +54,7 @@ pub struct Transfer<'a> {
     /// Congestion control asked for.
     pub congestion: Option<String>,
     /// The streams, history and series of its attempts.
-    pub means: SessionParts,
+    pub session_parts: SessionParts,
     /// Its source and target.
     pub ends: Ends<'a>,
     /// The files to move, where that is not all of the source.
@@ -62,7 +62,7 @@ pub struct Transfer<'a> {
     /// How long to keep trying without progress.
     pub retry_for: Duration,
     /// It cannot be tried a second time: a pipe is at one end.
-    pub once: bool,
+    pub is_piped: bool,
     /// It resumes what an earlier run of this process began: its peer has been reached before.
     pub begun: bool,
     /// Whether a failed attempt may succeed if it is tried again at once: one of several sources was excluded, or there is another access
@@ -124,7 +124,7 @@ impl Transfer<'_> {
                 away += broken_since.take().map_or(Duration::ZERO, |since| since.elapsed());
                 let mut watch = |event: JobEvent<'_>| {
                     if let JobEvent::Progress(progress, _) = &event {
-                        patience.saw(progress);
+                        patience.record_progress(progress);
                     }
                     note(TransferEvent::Job(event));
                 };
@@ -141,7 +141,7 @@ impl Transfer<'_> {
             let mut merged = merge(total.take(), attempt);
             merged.elapsed = started.elapsed();
             merged.away = away + broken_since.map_or(Duration::ZERO, |since| since.elapsed()) + merged.report.silent;
-            let again = merged.report.error.as_ref().filter(|e| e.fault() == Fault::Path && !self.once);
+            let again = merged.report.error.as_ref().filter(|e| e.fault() == Fault::Path && !self.is_piped);
             if let (Some(error), Some(pause)) = (again, patience.pause().filter(|_| again.is_some())) {
                 note(TransferEvent::Retry(error, pause));
                 broken_since.get_or_insert_with(Instant::now);
@@ -152,7 +152,7 @@ impl Transfer<'_> {
                 }
                 merged.report.error = Some(Error::Interrupted);
             }
-            if !self.once && self.is_retry_useful.is_some_and(|is_retry_useful| is_retry_useful(&merged.report)) {
+            if !self.is_piped && self.is_retry_useful.is_some_and(|is_retry_useful| is_retry_useful(&merged.report)) {
                 total = Some(merged);
                 continue;
             }
@@ -180,13 +180,13 @@ impl Transfer<'_> {
             places,
             options: self.options(again),
             congestion: self.congestion.clone(),
-            steer: self.control.steer().0,
+            steer: self.control.settings().0,
             listed: self.files.is_some() && direction == Direction::Pull,
         };
         let report = match &self.ends {
             Ends::Push { sources, .. } => {
                 let sources = sources()?;
-                session.push(order, sources, self.files.clone(), &self.means, self.control, watch)
+                session.push(order, sources, self.files.clone(), &self.session_parts, self.control, watch)
             }
             Ends::Pull { target, .. } => {
                 let options = order.options.clone();
@@ -194,7 +194,7 @@ impl Transfer<'_> {
                 let report = session.pull(
                     order,
                     self.files.clone(),
-                    &self.means,
+                    &self.session_parts,
                     |waker| target(&options, waker).map_err(|e| failure = Some(e)).ok(),
                     self.control,
                     watch,
@@ -226,11 +226,11 @@ impl Transfer<'_> {
         let case = verdict::Case {
             measured: &measured,
             pushing,
-            limit_bit_s: self.control.steer().0.limit_bit_s,
+            limit_bit_s: self.control.settings().0.limit_bit_s,
             limit_is_remote: self.control.limit_is_remote(),
-            pipe: self.once,
-            away: done.away,
-            in_all: done.elapsed,
+            pipe: self.is_piped,
+            unreachable: done.away,
+            all_attempts: done.elapsed,
             elapsed: done.report.arrived_after.unwrap_or(done.elapsed),
         };
         let payload = done.report.streams.iter().max_by_key(|stream| stream.id).map(|stream| stream.payload.clone());
@@ -253,7 +253,7 @@ impl Transfer<'_> {
             dry_run: self.options.dry_run,
             sent_bytes: self.control.moved().0.bytes,
             arrived_bytes: self.control.show().bytes,
-            keeps: !self.once,
+            keeps: !self.is_piped,
         };
         receipt::build(&done.report, context)
     }

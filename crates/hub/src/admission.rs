@@ -151,7 +151,7 @@ fn check_word(what: &str, word: &str) -> Result<(), Refusal> {
     if !word.is_empty() && word.len() <= 256 && word.chars().all(is_plain) {
         return Ok(());
     }
-    Err(refuse(format!("{what} {word:?} is no name: letters, digits, spaces and -_.:/+, 256 bytes at most")))
+    Err(refuse(format!("{what} {word:?} is not a valid name: letters, digits, spaces and -_.:/+, 256 bytes at most")))
 }
 
 fn metadata(whose: &str, metadata: &std::collections::BTreeMap<String, Value>) -> Result<Option<String>, Refusal> {
@@ -171,8 +171,8 @@ fn metadata(whose: &str, metadata: &std::collections::BTreeMap<String, Value>) -
 
 fn deadline(order: &JobOrder, kind: JobKind, now: i64) -> Result<Option<i64>, Refusal> {
     let Some(text) = &order.deadline else { return Ok(None) };
-    let at =
-        time::parse(text).ok_or_else(|| refuse(format!("deadline {text:?} is no time: write 2026-12-24T18:00:00Z")))?;
+    let at = time::parse(text)
+        .ok_or_else(|| refuse(format!("deadline {text:?} is not a valid time: write 2026-12-24T18:00:00Z")))?;
     if at <= now {
         return Err(refuse(format!("the deadline {text} has passed")));
     }
@@ -336,8 +336,8 @@ mod tests {
             (format!(r#"{{"files": [{{{file}}}], "priority": 9}}"#), "priority is 1 to 5"),
             (format!(r#"{{"files": [{{{file}}}], "options": {{"overwrite_hops": true}}}}"#), "goes with multihop"),
             (format!(r#"{{"files": [{{{file}}}], "community": "other"}}"#), "ann submits for the community astro"),
-            (format!(r#"{{"files": [{{{file}}}], "activity": "a\nb"}}"#), "is no name"),
-            (format!(r#"{{"files": [{{{file}}}], "deadline": "tomorrow"}}"#), "is no time"),
+            (format!(r#"{{"files": [{{{file}}}], "activity": "a\nb"}}"#), "is not a valid name"),
+            (format!(r#"{{"files": [{{{file}}}], "deadline": "tomorrow"}}"#), "is not a valid time"),
             (format!(r#"{{"files": [{{{file}}}], "deadline": "1970-01-01T00:00:01Z"}}"#), "has passed"),
             (format!(r#"{{"files": [{{{file}}}], "deadline": "2999-01-01T00:00:00Z"}}"#), "say how many it has"),
             (

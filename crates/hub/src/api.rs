@@ -168,7 +168,7 @@ async fn answer_part(hub: &HubState, mut part: ApiPart, request: axum::extract::
         Err(refused) => return problem(&refused),
     };
     let mut request = axum::extract::Request::from_parts(head, body);
-    request.extensions_mut().insert(Caller { peer: connection.peer, member });
+    request.extensions_mut().insert(Caller { peer: connection.peer, principal: member });
     match Service::call(&mut part.router, request).await {
         Ok(response) => response,
         Err(never) => match never {},

@@ -49,7 +49,7 @@ const ABANDON_EVERY: Duration = Duration::from_secs(2);
 const ABANDON_TRIES: u32 = 300;
 
 /// The carrier of a copy that two servers make between themselves. No endpoint has this name.
-pub const THIRD_PARTY: &str = "(third-party copy)";
+pub const THIRD_PARTY_CARRIER: &str = "(third-party copy)";
 
 /// Runs transfers at nodes and between servers.
 pub struct Carriers {
@@ -69,7 +69,7 @@ impl Carriers {
         control: watch::Receiver<TransferControl>,
         reports: mpsc::Sender<TransferReport>,
     ) {
-        if claim.carrier == THIRD_PARTY {
+        if claim.carrier == THIRD_PARTY_CARRIER {
             let result = self.third_party(&claim, control, &reports).await;
             let _ = reports.send(TransferReport::Ended { transfer: claim.number, result }).await;
             return;
@@ -131,12 +131,12 @@ impl Carriers {
             let TransferControl { limit: wanted, is_cancelled } = *control.borrow_and_update();
             if is_cancelled {
                 // This or the next read of the state shows the result.
-                let _ = ask(api, move |api| api.cancel(id)).await;
+                let _ = ask(api, move |api| api.cancel_transfer(id)).await;
             }
             if differs(sent_limit, wanted) || wanted.is_finite() && limit_sent_at.elapsed() >= LIMIT_AGAIN {
                 let (limit_bit_s, limit_for_s) = (Some(bits(wanted)), Some(LIMIT_HOLDS_S));
                 let change = Change { limit_bit_s, limit_for_s, ..Change::default() };
-                if ask(api, move |api| api.change(id, &change)).await.is_ok() {
+                if ask(api, move |api| api.change_transfer(id, &change)).await.is_ok() {
                     sent_limit = wanted;
                     limit_sent_at = Instant::now();
                 }
@@ -336,7 +336,7 @@ where
 fn abandon(api: Api, id: uuid::Uuid) {
     tokio::spawn(async move {
         for _ in 0..ABANDON_TRIES {
-            match ask(&api, move |api| api.cancel(id)).await {
+            match ask(&api, move |api| api.cancel_transfer(id)).await {
                 Err(Error::Connection(_)) => tokio::time::sleep(ABANDON_EVERY).await,
                 _ => return,
             }
@@ -347,7 +347,7 @@ fn abandon(api: Api, id: uuid::Uuid) {
 /// Orders a transfer. A conflict (409) means that an earlier hub has ordered the same transfer with another limit: this hub follows that
 /// transfer.
 fn create(api: &Api, order: &Order) -> Result<Transfer, Error> {
-    match api.create(order) {
+    match api.create_transfer(order) {
         Err(Error::Refused { problem, .. }) if problem.status == 409 => {
             api.transfer(order.id).map_err(as_lost_transfer)
         }

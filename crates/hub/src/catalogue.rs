@@ -98,7 +98,8 @@ fn time_or_never(what: &str, text: &str) -> Result<Option<i64>, Refused> {
     if text.is_empty() {
         return Ok(None);
     }
-    let at = time::parse(text).ok_or_else(|| bad(format!("{what} {text:?} is no time: write 2026-12-24T18:00:00Z")))?;
+    let at = time::parse(text)
+        .ok_or_else(|| bad(format!("{what} {text:?} is not a valid time: write 2026-12-24T18:00:00Z")))?;
     Ok(Some(at))
 }
 

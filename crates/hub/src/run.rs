@@ -104,7 +104,7 @@ impl From<Refusal> for HubError {
     }
 }
 
-impl Stopped {
+impl StopReceiver {
     /// A receiver of the stop signal, for services that run in the same process.
     pub fn receiver(&self) -> watch::Receiver<bool> {
         self.0.clone()
@@ -117,12 +117,12 @@ pub struct StopSender(watch::Sender<bool>);
 
 /// The receiving end of the stop signal.
 #[derive(Clone, Debug)]
-pub struct Stopped(watch::Receiver<bool>);
+pub struct StopReceiver(watch::Receiver<bool>);
 
 /// Makes the two ends of the stop signal of a hub.
-pub fn stop_channel() -> (StopSender, Stopped) {
+pub fn stop_channel() -> (StopSender, StopReceiver) {
     let (sender, receiver) = watch::channel(false);
-    (StopSender(sender), Stopped(receiver))
+    (StopSender(sender), StopReceiver(receiver))
 }
 
 impl StopSender {
@@ -159,7 +159,7 @@ impl Running {
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run(config: HubConfig, stopped: Stopped, ready: impl FnOnce(Running)) -> Result<(), HubError> {
+pub fn run(config: HubConfig, stopped: StopReceiver, ready: impl FnOnce(Running)) -> Result<(), HubError> {
     let runtime = runtime()?;
     run_on(&runtime, config, stopped, ready)?;
     // Requests to nodes that do not answer are given up after this time.
@@ -182,7 +182,7 @@ pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
 pub fn run_on(
     runtime: &tokio::runtime::Runtime,
     config: HubConfig,
-    stopped: Stopped,
+    stopped: StopReceiver,
     ready: impl FnOnce(Running),
 ) -> Result<(), HubError> {
     runtime.block_on(run_async(config, stopped.0, ready))

@@ -17,14 +17,14 @@ use sched::high_water_mark::HighWaterMark;
 use sched::retry::Breaker;
 use tokio::sync::{mpsc, watch};
 
-use crate::carriers::{Carriers, THIRD_PARTY, can_share_transfer};
+use crate::carriers::{Carriers, THIRD_PARTY_CARRIER, can_share_transfer};
 use crate::database::claims::{Claim, ClaimRequest, EndpointLimits};
-use crate::database::members::UnendedTransfer;
+use crate::database::hubs::UnendedTransfer;
 use crate::database::outcomes::{Outcome, TransferOutcome};
 use crate::database::queues::Queue;
 use crate::database::{DatabaseError, Kind, Result};
+use crate::hubs::LivingHubs;
 use crate::limits::{HUB_BEAT_EVERY, TRANSFER_FILES_MAX};
-use crate::members::Members;
 use crate::planner::{self, Begin, Plan, PlanInput, PlannedTransfer};
 use crate::progress::{TransferControl, TransferReport, TransferResult};
 use crate::promises::{PromiseStatus, Promises};
@@ -60,7 +60,7 @@ struct Scheduler {
     /// When files that had waited too long were last ended.
     expired_at: Option<Instant>,
     metadata_rates: MetadataRates,
-    members: Members,
+    living_hubs: LivingHubs,
     /// When this hub last recorded that it is alive.
     beat_at: Option<Instant>,
     /// The sending end for the reports of running transfers.
@@ -71,7 +71,7 @@ struct Scheduler {
 pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
     let (reports, mut received) = mpsc::channel(1024);
     let mut scheduler = Scheduler {
-        members: Members::alone(hub.name.clone()),
+        living_hubs: LivingHubs::alone(hub.name.clone()),
         hub: Arc::clone(&hub),
         carriers,
         started: Instant::now(),
@@ -104,7 +104,7 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
             }
         }
     }
-    if let Err(error) = hub.database.leave(&hub.name).await {
+    if let Err(error) = hub.database.remove_hub(&hub.name).await {
         tracing::info!(%error, "this hub could not be removed from the database's list; the other hubs will see that it no longer reports");
     }
 }
@@ -121,9 +121,9 @@ impl Scheduler {
         }
         // A database in a file has one hub.
         if self.hub.database.kind() == Kind::Postgres {
-            let living = self.hub.database.beat(&self.members.own).await?;
-            if self.members.set_living(living) {
-                tracing::info!(hubs = %self.members, "the queues are divided anew");
+            let living = self.hub.database.record_heartbeat(&self.living_hubs.own).await?;
+            if self.living_hubs.set_living(living) {
+                tracing::info!(hubs = %self.living_hubs, "the queues are divided anew");
             }
             self.hub.refresh_description().await?;
         } else {
@@ -138,7 +138,7 @@ impl Scheduler {
     /// transfers of other hubs.
     async fn resume_transfers(&mut self, queues: &HashMap<i64, &Queue>) -> Result<Vec<UnendedTransfer>> {
         let transfers = self.hub.database.unended_transfers().await?;
-        let is_ours = |transfer: &&UnendedTransfer| transfer.hub == self.members.own;
+        let is_ours = |transfer: &&UnendedTransfer| transfer.hub == self.living_hubs.own;
         let own: HashSet<i64> = transfers.iter().filter(is_ours).map(|transfer| transfer.number).collect();
         self.transfers.retain(|number, _| own.contains(number));
         let mut others = Vec::new();
@@ -148,11 +148,11 @@ impl Scheduler {
                 running.claim.queue = transfer.queue;
                 continue;
             }
-            let is_orphan = !self.members.is_living(&transfer.hub);
-            let is_own = transfer.hub == self.members.own
+            let is_orphan = !self.living_hubs.is_living(&transfer.hub);
+            let is_own = transfer.hub == self.living_hubs.own
                 || is_orphan
-                    && self.members.owns(transfer.queue)
-                    && self.hub.database.adopt(&transfer, &self.members.own).await?;
+                    && self.living_hubs.owns(transfer.queue)
+                    && self.hub.database.take_over_transfer(&transfer, &self.living_hubs.own).await?;
             if !is_own {
                 others.push(transfer);
             } else if let Some(claim) = self.hub.database.unended_claim(transfer.number).await? {
@@ -218,7 +218,7 @@ impl Scheduler {
         }
         self.give_up_stragglers(&topology).await?;
         for Begin { queue, limit } in begin {
-            if let Some(queue) = by_id.get(&queue).filter(|queue| self.members.owns(queue.id)) {
+            if let Some(queue) = by_id.get(&queue).filter(|queue| self.living_hubs.owns(queue.id)) {
                 self.begin(&topology, queue, limit).await?;
             }
         }
@@ -228,7 +228,7 @@ impl Scheduler {
     /// Stops the transfers whose files all belong to cancelled jobs. A transfer that also carries files of other jobs goes on, the files of
     /// the cancelled job included: what has arrived stays.
     async fn stop_cancelled(&self) -> Result<()> {
-        for number in self.hub.database.cancelled_transfers(&self.members.own).await? {
+        for number in self.hub.database.cancelled_transfers(&self.living_hubs.own).await? {
             if let Some(running) = self.transfers.get(&number) {
                 running.control.send_if_modified(|control| !std::mem::replace(&mut control.is_cancelled, true));
             }
@@ -274,7 +274,7 @@ impl Scheduler {
 
     /// Publishes the rates of this hub's transfers, if there are other hubs.
     async fn publish_rates(&self) -> Result<()> {
-        if self.members.is_alone() || self.transfers.is_empty() {
+        if self.living_hubs.is_alone() || self.transfers.is_empty() {
             return Ok(());
         }
         let rates = self.transfers.iter().map(|(number, running)| (*number, running.rate as i64)).collect();
@@ -322,14 +322,14 @@ impl Scheduler {
         }
         let wanted = ClaimRequest {
             queue: queue.id,
-            hub: self.members.own.clone(),
+            hub: self.living_hubs.own.clone(),
             limits: EndpointLimits {
                 out_transfers: topology.transfers_max(&queue.key.source).0,
                 in_transfers: topology.transfers_max(&queue.key.target).1,
                 space_bytes: topology.space_bytes(&queue.key.target).unwrap_or(i64::MAX),
             },
             // A third-party copy is of one file.
-            files: files.min(if carrier == THIRD_PARTY { 1 } else { TRANSFER_FILES_MAX }),
+            files: files.min(if carrier == THIRD_PARTY_CARRIER { 1 } else { TRANSFER_FILES_MAX }),
             carrier,
             bytes: carrier::batch_bytes(limit),
             now: time::now(),
@@ -347,7 +347,7 @@ impl Scheduler {
     /// The number of files that may be opened now at both endpoints of a queue. Several hubs share the limit equally.
     fn files_left(&mut self, topology: &Topology, queue: &Queue) -> usize {
         let now = self.now();
-        let hubs = self.members.count() as f64;
+        let hubs = self.living_hubs.count() as f64;
         let mut left = usize::MAX;
         for name in [&queue.key.source, &queue.key.target] {
             if let Some(files_s) = topology.files_s(name) {
@@ -375,7 +375,7 @@ impl Scheduler {
         let wanted = ClaimRequest {
             queue: queue.id,
             carrier: String::new(),
-            hub: self.members.own.clone(),
+            hub: self.living_hubs.own.clone(),
             limits: EndpointLimits::default(),
             files: 1000,
             bytes: i64::MAX,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use auth::x509::Authorities;
-use authn::ClientCertificate;
+use authn::CertificateCheck;
 use authn::tower::Connection;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -87,7 +87,7 @@ async fn connection(
     if tokio::time::timeout(PATIENCE, socket.peek(&mut first)).await.map_err(timed_out)?? == 0 {
         return Ok(());
     }
-    let mut connection = Connection { peer: peer.ip(), is_secure: first[0] == TLS_HANDSHAKE, client: None };
+    let mut connection = Connection { peer: peer.ip(), is_secure: first[0] == TLS_HANDSHAKE, certificate: None };
     if !connection.is_secure {
         if !transport.plain {
             return refuse_clear_text(socket).await;
@@ -98,7 +98,7 @@ async fn connection(
     let secured = tokio::time::timeout(PATIENCE, acceptor.accept(socket)).await.map_err(timed_out)??;
     let certificates = secured.get_ref().1.peer_certificates().filter(|all| !all.is_empty());
     let chain = certificates.map(|all| ClientChain(all.iter().map(|one| one.clone().into_owned()).collect()));
-    connection.client = match (&transport.clients, &chain) {
+    connection.certificate = match (&transport.clients, &chain) {
         (Some(authorities), Some(chain)) => Some(Arc::new(verify_client(chain, authorities, peer))),
         _ => None,
     };
@@ -106,17 +106,17 @@ async fn connection(
 }
 
 /// Verifies a client's certificates. A refusal does not end the connection: it is reported in the answers to its requests.
-fn verify_client(chain: &ClientChain, authorities: &Authorities, peer: SocketAddr) -> ClientCertificate {
+fn verify_client(chain: &ClientChain, authorities: &Authorities, peer: SocketAddr) -> CertificateCheck {
     match auth::x509::verify(&chain.0, authorities, time::now() / 1000) {
         Ok(identity) => {
             for why in &identity.refused_attributes {
                 tracing::info!(target: "access", %peer, name = identity.grid_name, why, "VOMS attributes are ignored");
             }
-            ClientCertificate::Verified(identity)
+            CertificateCheck::Verified(identity)
         }
         Err(error) => {
             tracing::info!(target: "access", %peer, %error, "a client certificate is not accepted");
-            ClientCertificate::Rejected(error.to_string())
+            CertificateCheck::Rejected(error.to_string())
         }
     }
 }

@@ -210,7 +210,7 @@ impl TapeServer {
     fn get<T: serde::de::DeserializeOwned>(&self, url: &str) -> Result<T> {
         let parsed = HttpUrl::parse(url).map_err(|error| TapeError::Failed(error.to_string()))?;
         let failed = |error: web::ClientError| TapeError::Failed(model::fault::with_causes(&error));
-        let mut answer = web::client::ask(&self.dialer, &Method::Get, &parsed, &self.headers()).map_err(failed)?;
+        let mut answer = web::client::fetch(&self.dialer, &Method::Get, &parsed, &self.headers()).map_err(failed)?;
         match answer.response.status {
             200..300 => {}
             404 => return Err(TapeError::Unknown),

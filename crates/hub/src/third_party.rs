@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::Expected;
 use model::fault::Blame;
 use model::v1::hub::Endpoint;
-use remote::dav::third::{CopyError, ServerCopyPair};
+use remote::dav::third::{CopyError, ServerCopy};
 use remote::{Dav, Redirects, ServerSettings};
 use rustls::ClientConfig;
 use web::client::Guard;
@@ -81,7 +81,7 @@ pub fn copy(
     };
     let ThirdPartyOptions { replace, expected, scitag } = options.clone();
     let (from, to) = ((&source, &source_path), (&target, &target_path));
-    let between = ServerCopyPair { from, to, replace, expected, scitag, progress };
+    let between = ServerCopy { from, to, replace, expected, scitag, progress };
     match between.run() {
         Ok(bytes) => TransferResult::Done { bytes },
         Err(CopyError::Cancelled) => TransferResult::Cancelled,

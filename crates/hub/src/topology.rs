@@ -464,7 +464,7 @@ mod tests {
             ("[endpoint.a]\nurls = [\"lh://h/x\"]\nstorage = { url = \"lh://h/y\" }", "the url of its storage"),
             (
                 "[endpoint.a]\nurls = [\"lh://h\"]\nstorage = { url = \"lh://h/d\", naming = \"md5\" }",
-                "endpoint a: \"md5\" is no naming",
+                "endpoint a: \"md5\" is not a valid naming",
             ),
             ("[[route]]\nfrom = \"a\"\nto = \"*\"\nlinks = []", "there is no site a"),
             ("[[route]]\nfrom = \"*\"\nto = \"*\"\nlinks = [\"l\"]", "there is no link l"),

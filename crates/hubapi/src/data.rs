@@ -53,12 +53,12 @@ impl DataQuery {
 impl Api {
     /// Adds names to the catalogue.
     pub fn enter_data(&self, list: &NewDataList) -> Result<DataList> {
-        Ok(self.0.ask(&Method::Post, "/api/v1/data", Some(list))?.1)
+        Ok(self.0.send(&Method::Post, "/api/v1/data", Some(list))?.1)
     }
 
     /// Adds names from another catalogue; names that exist already are kept.
     pub fn merge_data(&self, list: &NewDataList) -> Result<DataMerged> {
-        Ok(self.0.ask(&Method::Post, "/api/v1/data/merge", Some(list))?.1)
+        Ok(self.0.send(&Method::Post, "/api/v1/data/merge", Some(list))?.1)
     }
 
     /// A page of names of a scope.
@@ -74,13 +74,13 @@ impl Api {
 
     /// Changes a name.
     pub fn change_data(&self, name: &str, change: &DataChange) -> Result<Data> {
-        Ok(self.0.ask(&Method::parse("PATCH"), &format!("/api/v1/data/{}", part(name)), Some(change))?.1)
+        Ok(self.0.send(&Method::parse("PATCH"), &format!("/api/v1/data/{}", part(name)), Some(change))?.1)
     }
 
     /// Ends a name a day from now, or at once; returns the name with its new lifetime.
     pub fn remove_data(&self, name: &str, at_once: bool) -> Result<Data> {
         let target = format!("/api/v1/data/{}?at_once={at_once}", part(name));
-        Ok(self.0.ask(&Method::Delete, &target, None::<&()>)?.1)
+        Ok(self.0.send(&Method::Delete, &target, None::<&()>)?.1)
     }
 
     /// What would be removed together with a name.
@@ -90,7 +90,7 @@ impl Api {
 
     /// Declares a copy of a file bad: it is lost or damaged.
     pub fn declare_bad(&self, name: &str, bad: &BadReplica) -> Result<FileReplicasList> {
-        Ok(self.0.ask(&Method::Post, &format!("/api/v1/data/{}/replicas/bad", part(name)), Some(bad))?.1)
+        Ok(self.0.send(&Method::Post, &format!("/api/v1/data/{}/replicas/bad", part(name)), Some(bad))?.1)
     }
 
     /// A page of the direct contents of a name.
@@ -101,12 +101,12 @@ impl Api {
 
     /// Puts names into a dataset or container.
     pub fn attach(&self, parent: &str, names: &DataNames) -> Result<Data> {
-        Ok(self.0.ask(&Method::Post, &format!("/api/v1/data/{}/contents", part(parent)), Some(names))?.1)
+        Ok(self.0.send(&Method::Post, &format!("/api/v1/data/{}/contents", part(parent)), Some(names))?.1)
     }
 
     /// Takes names out of a dataset or container.
     pub fn detach(&self, parent: &str, names: &DataNames) -> Result<Data> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/data/{}/contents", part(parent)), Some(names))?.1)
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/data/{}/contents", part(parent)), Some(names))?.1)
     }
 
     /// A page of the files that a name contains, directly or not, with their copies.
@@ -136,7 +136,7 @@ impl Api {
 
     /// Makes a scope.
     pub fn make_scope(&self, scope: &str, order: &ScopeOrder) -> Result<Scope> {
-        Ok(self.0.ask(&Method::Put, &format!("/api/v1/scopes/{}", part(scope)), Some(order))?.1)
+        Ok(self.0.send(&Method::Put, &format!("/api/v1/scopes/{}", part(scope)), Some(order))?.1)
     }
 
     /// Endpoints with storage: those that match an expression, or all.
@@ -152,12 +152,12 @@ impl Api {
 
     /// Replaces the quotas of an account.
     pub fn set_quotas(&self, account: &str, quotas: &Quotas) -> Result<Quotas> {
-        Ok(self.0.ask(&Method::Put, &format!("/api/v1/quotas/{}", part(account)), Some(quotas))?.1)
+        Ok(self.0.send(&Method::Put, &format!("/api/v1/quotas/{}", part(account)), Some(quotas))?.1)
     }
 
     /// Makes a rule. An order with an id may be sent again: it makes one rule only.
     pub fn make_rule(&self, order: &RuleOrder) -> Result<Rule> {
-        Ok(self.0.ask(&Method::Post, "/api/v1/rules", Some(order))?.1)
+        Ok(self.0.send(&Method::Post, "/api/v1/rules", Some(order))?.1)
     }
 
     /// A page of rules, newest first: those older than the number `before`, and those of one name, if given.
@@ -179,12 +179,12 @@ impl Api {
 
     /// Changes a rule.
     pub fn change_rule(&self, id: &str, change: &RuleChange) -> Result<Rule> {
-        Ok(self.0.ask(&Method::parse("PATCH"), &format!("/api/v1/rules/{}", part(id)), Some(change))?.1)
+        Ok(self.0.send(&Method::parse("PATCH"), &format!("/api/v1/rules/{}", part(id)), Some(change))?.1)
     }
 
     /// Ends a rule.
     pub fn end_rule(&self, id: &str) -> Result<Rule> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/rules/{}", part(id)), None::<&()>)?.1)
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/rules/{}", part(id)), None::<&()>)?.1)
     }
 
     /// The subscriptions.
@@ -199,12 +199,12 @@ impl Api {
 
     /// Makes a subscription, or replaces the one of this name.
     pub fn set_subscription(&self, name: &str, order: &SubscriptionOrder) -> Result<Subscription> {
-        Ok(self.0.ask(&Method::Put, &format!("/api/v1/subscriptions/{}", part(name)), Some(order))?.1)
+        Ok(self.0.send(&Method::Put, &format!("/api/v1/subscriptions/{}", part(name)), Some(order))?.1)
     }
 
     /// Removes a subscription.
     pub fn remove_subscription(&self, name: &str) -> Result<Subscription> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/subscriptions/{}", part(name)), None::<&()>)?.1)
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/subscriptions/{}", part(name)), None::<&()>)?.1)
     }
 
     /// The webhooks.
@@ -214,17 +214,17 @@ impl Api {
 
     /// Makes a webhook, or replaces the one of this name; the answer has its secret.
     pub fn set_webhook(&self, name: &str, order: &WebhookOrder) -> Result<Webhook> {
-        Ok(self.0.ask(&Method::Put, &format!("/api/v1/webhooks/{}", part(name)), Some(order))?.1)
+        Ok(self.0.send(&Method::Put, &format!("/api/v1/webhooks/{}", part(name)), Some(order))?.1)
     }
 
     /// Removes a webhook.
     pub fn remove_webhook(&self, name: &str) -> Result<Webhook> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/webhooks/{}", part(name)), None::<&()>)?.1)
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/webhooks/{}", part(name)), None::<&()>)?.1)
     }
 
     /// Orders a comparison of an endpoint with the catalogue.
     pub fn order_audit(&self, endpoint: &str, order: &AuditOrder) -> Result<Audit> {
-        Ok(self.0.ask(&Method::Post, &format!("/api/v1/storage/{}/audits", part(endpoint)), Some(order))?.1)
+        Ok(self.0.send(&Method::Post, &format!("/api/v1/storage/{}/audits", part(endpoint)), Some(order))?.1)
     }
 
     /// Audits, the newest first.
@@ -244,12 +244,12 @@ impl Api {
 
     /// Orders the deletion of the unknown files that an audit has found.
     pub fn clean_audit(&self, number: i64) -> Result<Audit> {
-        Ok(self.0.ask(&Method::Post, &format!("/api/v1/audits/{number}/clean"), None::<&()>)?.1)
+        Ok(self.0.send(&Method::Post, &format!("/api/v1/audits/{number}/clean"), None::<&()>)?.1)
     }
 
     /// Reports that files of a name were fetched from an endpoint.
     pub fn note_access(&self, name: &str, access: &DataAccess) -> Result<DataAccesses> {
-        Ok(self.0.ask(&Method::Post, &format!("/api/v1/data/{}/accesses", part(name)), Some(access))?.1)
+        Ok(self.0.send(&Method::Post, &format!("/api/v1/data/{}/accesses", part(name)), Some(access))?.1)
     }
 
     /// The names of a scope that were fetched most often in the last `days` days.

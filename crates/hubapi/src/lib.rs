@@ -89,12 +89,12 @@ impl Api {
     pub fn watch_acknowledge(&self, id: i64, note: &str) -> Result<Alarm> {
         let acknowledgement = Acknowledgement { by: String::new(), note: note.to_owned() };
         let target = format!("/api/v1/watch/alarms/{id}/acknowledgement");
-        Ok(self.0.ask(&Method::Post, &target, Some(&acknowledgement))?.1)
+        Ok(self.0.send(&Method::Post, &target, Some(&acknowledgement))?.1)
     }
 
     /// Adds an annotation: a note of what happened at a time.
     pub fn watch_annotate(&self, annotation: &Annotation) -> Result<Annotation> {
-        Ok(self.0.ask(&Method::Post, "/api/v1/watch/annotations", Some(annotation))?.1)
+        Ok(self.0.send(&Method::Post, "/api/v1/watch/annotations", Some(annotation))?.1)
     }
 
     /// Interfaces whose counters are read.
@@ -131,7 +131,7 @@ impl Api {
 
     /// Submits a job; returns it, and whether it is new: an order may be sent again, and makes one job only.
     pub fn submit(&self, order: &JobOrder) -> Result<(Job, bool)> {
-        let (status, job) = self.0.ask(&Method::Post, "/api/v1/jobs", Some(order))?;
+        let (status, job) = self.0.send(&Method::Post, "/api/v1/jobs", Some(order))?;
         Ok((job, status == 201))
     }
 
@@ -159,12 +159,12 @@ impl Api {
 
     /// Changes a job.
     pub fn change(&self, id: &str, change: &JobChange) -> Result<Job> {
-        Ok(self.0.ask(&Method::parse("PATCH"), &format!("/api/v1/jobs/{id}"), Some(change))?.1)
+        Ok(self.0.send(&Method::parse("PATCH"), &format!("/api/v1/jobs/{id}"), Some(change))?.1)
     }
 
     /// Cancels a job. Files that have arrived stay.
     pub fn cancel(&self, id: &str) -> Result<Job> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/jobs/{id}"), None::<&()>)?.1)
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/jobs/{id}"), None::<&()>)?.1)
     }
 
     /// The queues that have files.
@@ -189,7 +189,7 @@ impl Api {
 
     /// Replaces the whole description.
     pub fn describe(&self, all: &Collaboration) -> Result<Collaboration> {
-        Ok(self.0.ask(&Method::Put, "/api/v1/collaboration", Some(all))?.1)
+        Ok(self.0.send(&Method::Put, "/api/v1/collaboration", Some(all))?.1)
     }
 
     /// The description of one part.
@@ -199,22 +199,22 @@ impl Api {
 
     /// Describes one part.
     pub fn put<T: DescribedPart>(&self, name: &str, value: &T) -> Result<T> {
-        Ok(self.0.ask(&Method::Put, &format!("/api/v1/{}/{name}", T::KIND), Some(value))?.1)
+        Ok(self.0.send(&Method::Put, &format!("/api/v1/{}/{name}", T::KIND), Some(value))?.1)
     }
 
     /// Removes one part.
     pub fn remove<T: DescribedPart>(&self, name: &str) -> Result<Collaboration> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/{}/{name}", T::KIND), None::<&()>)?.1)
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/{}/{name}", T::KIND), None::<&()>)?.1)
     }
 
     /// Stops `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`: the hub begins no new transfers for it.
     pub fn stop(&self, what: &str, stopped: &Stopped) -> Result<Collaboration> {
-        Ok(self.0.ask(&Method::Put, &format!("/api/v1/stops/{what}"), Some(stopped))?.1)
+        Ok(self.0.send(&Method::Put, &format!("/api/v1/stops/{what}"), Some(stopped))?.1)
     }
 
     /// Ends a stop.
     pub fn start(&self, what: &str) -> Result<Collaboration> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/stops/{what}"), None::<&()>)?.1)
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/stops/{what}"), None::<&()>)?.1)
     }
 
     /// Events of a job as they happen, after the event with the id `last`.

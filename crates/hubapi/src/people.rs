@@ -11,12 +11,12 @@ use crate::{Api, Result};
 impl Api {
     /// How long a job would take.
     pub fn estimate(&self, order: &JobOrder) -> Result<Estimate> {
-        Ok(self.0.ask(&Method::Post, "/api/v1/estimates", Some(order))?.1)
+        Ok(self.0.send(&Method::Post, "/api/v1/estimates", Some(order))?.1)
     }
 
     /// Makes a repeat: an order that is submitted every day or week.
     pub fn repeat(&self, order: &RepeatOrder) -> Result<Repeat> {
-        Ok(self.0.ask(&Method::Post, "/api/v1/repeats", Some(order))?.1)
+        Ok(self.0.send(&Method::Post, "/api/v1/repeats", Some(order))?.1)
     }
 
     /// The repeats.
@@ -26,12 +26,12 @@ impl Api {
 
     /// Ends a repeat.
     pub fn end_repeat(&self, id: &str) -> Result<Repeat> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/repeats/{}", encode_value(id)), None::<&()>)?.1)
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/repeats/{}", encode_value(id)), None::<&()>)?.1)
     }
 
     /// Makes a share link: an address for people without an account.
     pub fn share(&self, order: &ShareLinkOrder) -> Result<ShareLink> {
-        Ok(self.0.ask(&Method::Post, "/api/v1/share-links", Some(order))?.1)
+        Ok(self.0.send(&Method::Post, "/api/v1/share-links", Some(order))?.1)
     }
 
     /// The share links.
@@ -41,12 +41,12 @@ impl Api {
 
     /// Ends a share link.
     pub fn end_share_link(&self, id: &str) -> Result<ShareLink> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/share-links/{}", encode_value(id)), None::<&()>)?.1)
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/share-links/{}", encode_value(id)), None::<&()>)?.1)
     }
 
     /// Sets the high-water mark of a link: the part of its capacity that may be used.
     pub fn set_mark(&self, link: &str, mark: f64) -> Result<Link> {
-        Ok(self.0.ask(&Method::Put, &format!("/api/v1/marks/{}", encode_value(link)), Some(&LinkMark { mark }))?.1)
+        Ok(self.0.send(&Method::Put, &format!("/api/v1/marks/{}", encode_value(link)), Some(&LinkMark { mark }))?.1)
     }
 
     /// The audit trail, the latest action first; only those of the member `by`, unless it is empty.

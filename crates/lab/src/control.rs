@@ -122,7 +122,7 @@ impl LabDirectory {
         };
         if dir.join("control").as_os_str().len() > SOCKET_PATH_MAX {
             let what = format!("its path has more than {SOCKET_PATH_MAX} bytes; choose a shorter --state or --lab");
-            return Err(failed("have a socket in it")(io::Error::new(io::ErrorKind::InvalidInput, what)));
+            return Err(failed("hold the lab's control socket")(io::Error::new(io::ErrorKind::InvalidInput, what)));
         }
         let started = Instant::now();
         let lock = loop {
@@ -183,7 +183,7 @@ impl LabDirectory {
     fn clear_sites(&self) {
         let leftovers = fs::read_dir(self.dir.join("sites")).into_iter().flatten().flatten();
         let sites: Vec<String> = leftovers.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        Group::sweep(&self.dir, &sites);
+        Group::remove_leftovers(&self.dir, &sites);
         let _ = fs::remove_dir_all(self.dir.join("sites"));
     }
 

@@ -85,7 +85,7 @@ pub struct Emulator {
     /// Frames that a port did not accept.
     not_written: u64,
     /// Whether the thread has real-time priority.
-    preferred: bool,
+    has_real_time_priority: bool,
     scratch: Vec<u8>,
 }
 
@@ -108,7 +108,7 @@ impl Emulator {
             lateness,
             woken: Lateness::default(),
             not_written: 0,
-            preferred: false,
+            has_real_time_priority: false,
             scratch: Vec::with_capacity(FRAME_MAX),
         };
         Ok((emulator, EmulatorHandle { requests: sender, waker }))
@@ -120,7 +120,7 @@ impl Emulator {
 
     /// Carries packets until it is stopped.
     pub fn run(mut self) {
-        self.preferred = sys::schedule::set_realtime().is_ok();
+        self.has_real_time_priority = sys::schedule::set_realtime().is_ok();
         let mut busy_until = Instant::now();
         loop {
             let now = self.now();
@@ -264,7 +264,7 @@ impl Emulator {
             memory,
             memory_peak,
             cpu: Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32),
-            preferred: self.preferred,
+            has_real_time_priority: self.has_real_time_priority,
         }
     }
 }

@@ -84,7 +84,7 @@ pub struct Reading {
     /// Processor time of the emulator's thread, including the kernel's work for the receivers.
     pub cpu: Duration,
     /// Whether the emulator's thread has real-time priority.
-    pub preferred: bool,
+    pub has_real_time_priority: bool,
 }
 
 impl Counts {

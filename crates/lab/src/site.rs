@@ -97,7 +97,7 @@ impl Site {
     /// The command cannot be prepared (see [`Site::hold`]).
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Result<Command, Error> {
         let mut command = Command::new(program);
-        self.hold(&mut command)?;
+        self.run_at_site(&mut command)?;
         Ok(command)
     }
 
@@ -105,10 +105,10 @@ impl Site {
     ///
     /// # Errors
     /// The caller's directory is gone, or the control group cannot be opened.
-    pub fn hold(&self, command: &mut Command) -> Result<(), Error> {
+    pub fn run_at_site(&self, command: &mut Command) -> Result<(), Error> {
         let failed = |source| Error::site(&self.name, "enter it", source);
         let group = self.group.as_ref().map(Group::open_procs).transpose().map_err(failed)?;
-        self.namespaces.hold(command, group).map_err(failed)
+        self.namespaces.run_in(command, group).map_err(failed)
     }
 
     /// Runs `action` on a thread in the site's network: the sockets that it opens stay in that network.
@@ -185,7 +185,7 @@ impl SitePlan<'_> {
             std::fs::write(&file, text)?;
             // Readable whatever the umask: programs of all users look names up.
             std::fs::set_permissions(&file, Permissions::from_mode(0o644))?;
-            if Path::new(target).exists() { sys::namespace::cover(&file, Path::new(target)) } else { Ok(()) }
+            if Path::new(target).exists() { sys::namespace::bind_mount(&file, Path::new(target)) } else { Ok(()) }
         };
         mount_file("hosts", "/etc/hosts", names::hosts(self.scenario))?;
         // Only /etc/hosts: a resolver of the host would answer with the host's network.

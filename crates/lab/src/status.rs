@@ -58,7 +58,7 @@ fn emulator(reading: &Reading) -> v1::LabEmulator {
         cpu_s: reading.cpu.as_secs_f64(),
         memory_bytes: reading.memory,
         memory_peak_bytes: reading.memory_peak,
-        real_time: reading.preferred,
+        real_time: reading.has_real_time_priority,
         no_memory: reading.refused.no_memory,
         not_written: reading.not_written,
         device_dropped: reading.not_read,

@@ -260,7 +260,7 @@ pub struct NewGrant {
     pub create: bool,
     /// Let the key expire after this time, for example 7d (default: never)
     #[arg(long = "for", value_name = "TIME", value_parser = model::duration::parse)]
-    pub lasting: Option<Duration>,
+    pub valid_for: Option<Duration>,
     /// The name of the grant in lists and logs
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub name: String,

@@ -100,7 +100,7 @@ fn probe_identity(origin: &HttpUrl, config: &Arc<ClientConfig>) -> Result<(), Fa
     let fail = |error: web::ClientError| failure(hubapi::Error::Connection(error));
     let mut client = Client::new(&dialer(Arc::clone(config)), origin).map_err(fail)?;
     client.send(&Method::Get, "/api/v1/health", &Headers::new()).map_err(fail)?;
-    client.answer(&Method::Get).map(drop).map_err(fail)
+    client.final_response(&Method::Get).map(drop).map_err(fail)
 }
 
 fn wrong_identity(

@@ -11,7 +11,7 @@ use engine::scan::SourceRoot;
 use model::Locator;
 use model::name::{Name, RelPath};
 use store::Store;
-use store::ends::{self, End};
+use store::ends::{self, DisklessStore};
 use store::pipe::Pipe;
 use store::posix::{Links, Posix};
 
@@ -71,7 +71,7 @@ pub fn source(locator: &Locator) -> Result<SourceRoot, Failure> {
             Ok(SourceRoot { store, path: below, name })
         }
         Locator::Zero(size) => {
-            let store = Arc::new(End::Zero(size.0));
+            let store = Arc::new(DisklessStore::Zero(size.0));
             Ok(SourceRoot { store, path: RelPath::root(), name: ends::zero_name() })
         }
         Locator::Pipe => {
@@ -108,7 +108,7 @@ pub fn target(locator: &Locator) -> Result<LocalTarget, Failure> {
             let store = Arc::new(Posix::open(&root, Links::Refuse)?.hiding_unfinished());
             Ok(LocalTarget { store, path: below, root: Some(root) })
         }
-        Locator::Null => Ok(LocalTarget { store: Arc::new(End::Null), path: RelPath::root(), root: None }),
+        Locator::Null => Ok(LocalTarget { store: Arc::new(DisklessStore::Null), path: RelPath::root(), root: None }),
         Locator::Pipe => {
             let store = Arc::new(Pipe::new(descriptor(std::io::stdout())?));
             Ok(LocalTarget { store, path: RelPath::root(), root: None })

@@ -85,7 +85,7 @@ pub struct ConnectBack {
 /// The name of the far end's one export.
 pub const EXPORT: &str = "far";
 /// What a connection back starts with, before the token.
-pub const BACK_MAGIC: [u8; 4] = *b"LHB1";
+pub const CONNECT_BACK_MAGIC: [u8; 4] = *b"LHB1";
 /// Length of the token, bytes.
 pub const TOKEN_BYTES: usize = 16;
 
@@ -341,8 +341,8 @@ fn accept(listener: &TcpListener, token: &[u8], within: Duration) -> io::Result<
                 socket.set_nonblocking(false)?;
                 // A connection that sends nothing must not delay the far end's connection.
                 socket.set_read_timeout(Some(left.min(TOKEN_TIMEOUT)))?;
-                let mut shown = [0; BACK_MAGIC.len() + TOKEN_BYTES];
-                if socket.read_exact(&mut shown).is_ok() && shown[..4] == BACK_MAGIC && shown[4..] == *token {
+                let mut shown = [0; CONNECT_BACK_MAGIC.len() + TOKEN_BYTES];
+                if socket.read_exact(&mut shown).is_ok() && shown[..4] == CONNECT_BACK_MAGIC && shown[4..] == *token {
                     socket.set_read_timeout(None)?;
                     return Ok(socket);
                 }

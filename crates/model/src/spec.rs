@@ -55,7 +55,7 @@ impl Delete {
     pub const CAREFUL_FROM: u64 = 100;
 
     /// The rule that the options `delete`, `max_delete` and `force` of a command line or an order stand for.
-    pub fn said(delete: bool, max: Option<u64>, force: bool) -> Delete {
+    pub fn from_options(delete: bool, max: Option<u64>, force: bool) -> Delete {
         match (delete, force, max) {
             (false, ..) => Delete::No,
             (true, true, _) => Delete::All,

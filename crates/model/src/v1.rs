@@ -50,7 +50,7 @@ pub struct Phases {
     pub finish: f64,
 }
 
-/// What the kernel said about one stream at its end (Linux `TCP_INFO`).
+/// The kernel's statistics of one stream at its end (Linux `TCP_INFO`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Stream {
     /// Number within the session, from 1; 0 is the control connection.
@@ -155,10 +155,10 @@ pub struct FileOutcome {
     pub outcome: &'static str,
 }
 
-/// How payload crossed one leg of its way.
+/// How payload crossed one section of its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Carried {
-    /// Where the leg begins: a locator, or `here` for the host of whoever ran the copy.
+    /// Where the leg begins: a locator, or `here` for the host of the program that ran the copy.
     pub from: String,
     /// Where it ends.
     pub to: String,
@@ -176,7 +176,7 @@ pub struct Mirror {
     pub bytes: u64,
     /// Why it was left out, of one file or of all; null where it was not.
     pub left_out: Option<String>,
-    /// Files that it brought bytes of and that no source tells a digest of: samples alone were held against the first source's.
+    /// Files of which it brought bytes and no source reports a digest: only samples were compared with the first source.
     #[serde(default)]
     pub unproven_files: u64,
 }
@@ -223,8 +223,8 @@ pub struct Receipt {
     pub resumed_bytes: u64,
     /// Entries that were removed at the target because the source lacks them.
     pub deleted: u64,
-    /// Payload that crossed the path for the first time: of `bytes` neither what was there from an earlier attempt nor holes, and of
-    /// files that did not arrive what crossed of them. `rate_bit_s` is its mean rate.
+    /// Payload that crossed the path for the first time: `bytes` without what was there from an earlier attempt and without holes, plus
+    /// what crossed of files that did not arrive. `rate_bit_s` is its mean rate.
     #[serde(default)]
     pub sent_bytes: u64,
     /// Of a job that did not come to its end: bytes of files that are not finished, kept for the next attempt.
@@ -251,10 +251,10 @@ pub struct Receipt {
     pub streams: Vec<Stream>,
     /// What held the job back.
     pub limited_by: Limit,
-    /// Both ends of the streams, as far as they told; none where all went on the control connection.
+    /// Both ends of the streams, as far as they reported; none where all went on the control connection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<End>,
-    /// How payload crossed each leg of its way; none where there was none, or where an older program told of the copy.
+    /// How payload crossed each section of its path; none where there was none, or where an older program reported the copy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carried: Vec<Carried>,
     /// What each source brought, the first one first; none without `--mirror`.

@@ -29,7 +29,7 @@ use model::fault::{Blame, Fault};
 use model::locator::NodePlace;
 use model::name::{Name, RelPath};
 use probe::disk::OpenDirectory;
-use store::ends::{self, End};
+use store::ends::{self, DisklessStore};
 use wire::frame::Open;
 
 use self::delegation::Delegations;
@@ -70,15 +70,15 @@ pub(crate) struct ExportSpace {
 }
 
 /// A store's error as a refusal; a missing entry is [`Fault::Missing`].
-pub(crate) fn storage(error: store::Error) -> Refusal {
-    let mut refusal = refuse(&error);
+pub(crate) fn storage_refusal(error: store::Error) -> Refusal {
+    let mut refusal = refusal(&error);
     if error.is_not_found() {
         refusal.fault = Fault::Missing;
     }
     refusal
 }
 
-pub(crate) fn refuse(error: &(impl Blame + std::error::Error)) -> Refusal {
+pub(crate) fn refusal(error: &(impl Blame + std::error::Error)) -> Refusal {
     Refusal::from_error(error)
 }
 
@@ -142,8 +142,8 @@ impl AccessControl {
             let why = format!("{export} lies on a remote server: only a directory of that node can be tested");
             return Err(Refusal::new(Fault::Config, why));
         }
-        let identity = resolved.store.stat(&RelPath::root()).map_err(storage)?.identity;
-        OpenDirectory::open_same(&resolved.dir, identity).map_err(|e| refuse(&e))
+        let identity = resolved.store.stat(&RelPath::root()).map_err(storage_refusal)?.identity;
+        OpenDirectory::open_same(&resolved.dir, identity).map_err(|e| refusal(&e))
     }
 
     /// The names of the exports that a principal may see.
@@ -200,7 +200,7 @@ impl AccessControl {
         }
         UnfinishedFileLog::sweep(self.state.path());
         match UnfinishedFileLog::begin(self.state.path(), &resolved.dir, tag) {
-            Ok(leftovers) => Box::new(move |dir| leftovers.opening(dir)),
+            Ok(leftovers) => Box::new(move |dir| leftovers.note_directory(dir)),
             Err(error) => {
                 tracing::warn!(%error, "cannot record unfinished files; they stay if this job is killed");
                 Box::new(|_| {})
@@ -290,7 +290,7 @@ impl AccessControl {
     /// The source does not exist, or the principal may not read it.
     pub fn source(&self, access: &Access, place: &NodePlace) -> Result<SourceRoot, Refusal> {
         if let NodePlace::Zero(size) = place {
-            let store = Arc::new(End::Zero(size.0));
+            let store = Arc::new(DisklessStore::Zero(size.0));
             return Ok(SourceRoot { store, path: RelPath::root(), name: ends::zero_name() });
         }
         let resolved = self.resolve(access, Action::Read, place)?;
@@ -314,12 +314,12 @@ impl AccessControl {
             _ => None,
         };
         let job = model::id::Uuid::from_bytes(order.job).to_string();
-        if access.grant().is_some_and(|grant| !grant.is_for(&job, path, order.options.delete.is_allowed())) {
+        if access.grant().is_some_and(|grant| !grant.allows_transfer(&job, path, order.options.delete.is_allowed())) {
             let reason = "the access key is for another job, another target of it, or a job that removes nothing";
             return Err(Refusal::new(Fault::Auth, reason));
         }
         if *place == NodePlace::Null {
-            return Ok(TargetPlace::new(Arc::new(End::Null), RelPath::root()));
+            return Ok(TargetPlace::new(Arc::new(DisklessStore::Null), RelPath::root()));
         }
         let resolved = self.resolve(access, Action::Create, place)?;
         let may_replace = self.resolve(access, Action::Modify, place).map(drop);
@@ -334,6 +334,12 @@ impl AccessControl {
         journal::sweep(self.state.path(), journal::KEPT_FOR);
         let journals = Journals::new(self.state.path(), &resolved.dir);
         let journals = Some(if may_replace.is_ok() { journals } else { journals.of(access.holder()) });
-        Ok(TargetPlace { store: resolved.store, path: resolved.path, may_replace, opening, journals })
+        Ok(TargetPlace {
+            store: resolved.store,
+            path: resolved.path,
+            may_replace,
+            before_unfinished_file: opening,
+            journals,
+        })
     }
 }

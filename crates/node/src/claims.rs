@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     fn claim(token: u8, seconds: f64) -> Claim {
-        Claim { token: [token; 16], seconds, is_shy_of_transfers: false }
+        Claim { token: [token; 16], seconds, waits_for_transfers: false }
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub enum NodeError {
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "ports below 1024 take a privilege: use a higher port, or give the service CAP_NET_BIND_SERVICE \
+            "ports below 1024 need a privilege: use a higher port, or give the service CAP_NET_BIND_SERVICE \
              (AmbientCapabilities= in its unit)"
         }
         io::ErrorKind::AddrNotAvailable => {

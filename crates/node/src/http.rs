@@ -44,7 +44,7 @@ use web::{Headers, Method, Response, date, target};
 
 use self::callout::Callouts;
 use self::fireflies::Fireflies;
-use self::refused::{Outcome, Refused, RequestOutcome, Trouble, refuse};
+use self::refused::{Outcome, Refused, RequestFailure, RequestOutcome, refuse};
 use self::request_context::RequestContext;
 use self::unfinished::UnfinishedFiles;
 use self::uploads::Uploads;
@@ -59,13 +59,13 @@ use crate::origins::Origins;
 use crate::services::{Services, user};
 
 /// The answer to a request in clear text if the node speaks TLS only.
-pub(crate) const SEALED_ONLY: &str = "this node speaks HTTP over TLS only: https:// (its operator may allow --plain)";
+pub(crate) const TLS_ONLY: &str = "this node speaks HTTP over TLS only: https:// (its operator may allow --plain)";
 
 /// The HTTP service of a node.
 pub(crate) struct HttpService {
     pub services: Arc<Services>,
     /// The access control of the services.
-    pub rules: Arc<AccessControl>,
+    pub access_control: Arc<AccessControl>,
     pub authenticator: Authenticator,
     /// The call-out program of the policy.
     pub callouts: Callouts,
@@ -105,15 +105,15 @@ impl HttpService {
             reloadable_settings(&services.access, config, on_loopback)?;
         let dialling = Arc::new(ArcSwap::from_pointee(dialling));
         services.transfers.set_dialling(Arc::clone(&dialling));
-        let rules = Arc::clone(&services.access);
-        let authenticator = Authenticator::new(Arc::<AccessControl>::clone(&rules), issuers);
+        let access_control = Arc::clone(&services.access);
+        let authenticator = Authenticator::new(Arc::<AccessControl>::clone(&access_control), issuers);
         let callouts = Callouts::default();
         let api = api::Api::default();
         Ok(HttpService {
             authenticator,
             callouts,
             services,
-            rules,
+            access_control,
             unfinished,
             uploads,
             api,
@@ -129,13 +129,13 @@ impl HttpService {
     /// # Errors
     /// The TLS settings for connections to other servers are not valid.
     pub fn prepare_settings(&self, config: &WebConfig) -> Result<ReloadableSettings, rustls::Error> {
-        reloadable_settings(&self.rules, config, self.on_loopback)
+        reloadable_settings(&self.access_control, config, self.on_loopback)
     }
 
     /// Uses these settings and the node's current exports from now on.
     pub fn replace(&self, ReloadableSettings { fireflies, dialling, issuers, origins }: ReloadableSettings) {
         self.origins.store(Arc::new(origins));
-        self.unfinished.replace_roots(self.rules.dirs());
+        self.unfinished.replace_roots(self.access_control.dirs());
         self.fireflies.store(Arc::new(fireflies));
         self.dialling.store(Arc::new(dialling));
         self.authenticator.replace_issuers(issuers);
@@ -178,13 +178,13 @@ impl HttpService {
         };
         let (done, reason) = match outcome {
             Ok(done) => (done, None),
-            Err(Trouble::Refused(refused)) => {
+            Err(RequestFailure::Refused(refused)) => {
                 let (status, reason) = (refused.status, refused.reason.clone());
                 let sent = if exchange.has_begun() { Ok(()) } else { send_refusal(exchange, *refused) };
                 let unsent = sent.err().map(|e| format!("{reason} (the answer could not be sent: {e})"));
                 (RequestOutcome { status, bytes: 0 }, Some(unsent.unwrap_or(reason)))
             }
-            Err(Trouble::Broken(error)) => {
+            Err(RequestFailure::Broken(error)) => {
                 (RequestOutcome { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}")))
             }
         };
@@ -201,13 +201,13 @@ impl HttpService {
         let by = protocol(exchange);
         let meter = self.services.meters.request(by, exchange.peer().ip(), user(&principal.access));
         RequestContext {
-            web: self,
+            service: self,
             exchange,
             target,
             principal,
             meter,
             condition: None,
-            is_judged: Cell::new(false),
+            is_evaluated: Cell::new(false),
             submitted: SubmittedLocks::none(),
         }
     }
@@ -218,10 +218,10 @@ impl HttpService {
         let target = target.map_err(|e| refuse(e.status(), e.to_string()))?;
         let is_for_metrics = metrics::is_addressed(&target);
         let peer = exchange.peer().ip();
-        if exchange.is_restricted() && !(is_for_metrics && self.rules.is_monitoring_address(peer)) {
-            return Err(refuse(403, SEALED_ONLY));
+        if exchange.is_restricted() && !(is_for_metrics && self.access_control.is_monitoring_address(peer)) {
+            return Err(refuse(403, TLS_ONLY));
         }
-        if is_for_metrics && self.rules.may_read_metrics(peer) {
+        if is_for_metrics && self.access_control.may_read_metrics(peer) {
             return metrics::answer(self, exchange, None);
         }
         let mut authenticate = |exchange: &mut dyn Exchange, target: &Target| -> Outcome<Principal> {
@@ -322,14 +322,14 @@ impl HttpService {
 }
 
 fn reloadable_settings(
-    rules: &Arc<AccessControl>,
+    access_control: &Arc<AccessControl>,
     config: &WebConfig,
     on_loopback: bool,
 ) -> Result<ReloadableSettings, rustls::Error> {
     Ok(ReloadableSettings {
         fireflies: Fireflies::new(config.fireflies.clone(), fireflies::host_name()),
-        dialling: Dialling::new(rules, config.authorities.clone(), on_loopback)?,
-        issuers: Issuers::new(rules.state().path(), config.authorities.as_ref()),
+        dialling: Dialling::new(access_control, config.authorities.clone(), on_loopback)?,
+        issuers: Issuers::new(access_control.state().path(), config.authorities.as_ref()),
         origins: config.origins.clone(),
     })
 }
@@ -341,8 +341,8 @@ fn auth_request<'a>(exchange: &'a dyn Exchange, target: &'a Target) -> AuthReque
         target,
         peer: exchange.peer().ip(),
         is_secure: exchange.is_secure(),
-        client_name: exchange.client_name(),
-        client: None,
+        certificate_name: exchange.client_name(),
+        certificate: None,
         reads_public_data: reads_public_data(exchange, target),
     }
 }

@@ -221,7 +221,7 @@ mod tests {
         let pause = v1::Change { paused: Some(true), ..v1::Change::default() };
         assert!(jobs.change(&[1; 16], Some("you"), &pause).is_err());
         jobs.change(&[1; 16], Some("me"), &pause).unwrap();
-        assert!(mine.steer().0.paused);
+        assert!(mine.settings().0.paused);
         assert!(jobs.begin([1; 16], "receive", "you", &control()).is_err());
         assert!(jobs.begin([1; 16], "carry", "me", &control()).is_ok());
         drop(guard);

@@ -14,6 +14,7 @@ mod digests;
 mod error;
 pub mod exports;
 mod flows;
+mod holder_bound;
 mod host;
 mod http;
 mod jobs;

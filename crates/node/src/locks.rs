@@ -17,6 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 use store::Change;
 use web::dav::lock::Scope;
 
+use crate::holder_bound::HolderBound;
 use client::StateDir;
 
 pub(crate) use guard::guarded;
@@ -24,7 +25,7 @@ pub(crate) use guard::guarded;
 /// The longest time of a lock without a refresh: the lock of a client that is gone ends within an hour.
 pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
 /// Locks at once: of all holders, and of one.
-const LOCKS_MAX: (usize, usize) = (4096, 256);
+const LOCKS_MAX: HolderBound = HolderBound { each: 256, all: 4096 };
 /// Bytes of a lock's owner, as the client gives it.
 pub(crate) const OWNER_BYTES_MAX: usize = 1 << 10;
 
@@ -211,7 +212,7 @@ impl Locks {
             return Err(LockRefused::Conflict(Box::new(other.clone())));
         }
         let count = |of: &dyn Fn(&Lock) -> bool| by_path.values().flatten().filter(|lock| of(lock)).count();
-        if count(&|_| true) >= LOCKS_MAX.0 || count(&|other| other.holder == lock.holder) >= LOCKS_MAX.1 {
+        if count(&|_| true) >= LOCKS_MAX.all || count(&|other| other.holder == lock.holder) >= LOCKS_MAX.each {
             return Err(LockRefused::Full);
         }
         held.by_path.entry(place(&lock.export, &lock.path)).or_default().push(lock);

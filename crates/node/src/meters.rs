@@ -13,7 +13,7 @@
 
 mod live;
 mod process;
-mod reading;
+mod snapshot;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ use wire::frame::Totals;
 use self::live::LiveWork;
 pub(crate) use self::live::WorkMeter;
 use crate::flows::{Flows, User};
-pub(crate) use web::openmetrics::{MEDIA_TYPE, Reading, label};
+pub(crate) use web::openmetrics::{MEDIA_TYPE, MetricsSnapshot, label};
 
 /// A counter.
 #[derive(Debug, Default)]

@@ -8,12 +8,12 @@ use model::fault::Fault;
 use model::id::Uuid;
 use model::locator::NodePlace;
 use model::name::RelPath;
-use model::v1::probe::{Ask, Task, Test};
+use model::v1::probe::{Task, Test, TestRequest};
 use model::{Algorithm, Refusal};
 use store::{Stat, Store};
 use wire::frame::{Listed, Request};
 
-use crate::access::{RENAME_STAYS, ResolvedPath, storage};
+use crate::access::{RENAME_STAYS, ResolvedPath, storage_refusal};
 use crate::digests::{BUSY, Digests, NoDigest};
 use crate::services::Services;
 
@@ -44,7 +44,7 @@ pub(crate) fn describe(request: &Request) -> String {
 
 /// A description of a test for the access log.
 fn describe_test(ask: &str) -> String {
-    match serde_json::from_str::<Ask>(ask).map(|ask| ask.test) {
+    match serde_json::from_str::<TestRequest>(ask).map(|ask| ask.test) {
         Ok(Test::Tcp(order)) => format!("probe tcp {}, {} streams", order.direction.word(), order.streams),
         Ok(Test::Flows(flows)) => format!("probe {}, {} flows", task_word(&flows.task), flows.flows),
         Ok(Test::Disk(ask)) => format!("probe disk {}", ask.place),
@@ -86,7 +86,7 @@ pub(crate) fn answer(
         }
         Request::Stat(place) => {
             let ResolvedPath { store, path, .. } = services.access.resolve(access, Action::Read, place)?;
-            let stat = store.stat(&path).map_err(storage)?;
+            let stat = store.stat(&path).map_err(storage_refusal)?;
             emit(AnswerPart::Lines(vec![listed(&*store, &path, RelPath::root(), &stat)]));
             Ok(())
         }
@@ -96,7 +96,7 @@ pub(crate) fn answer(
         }
         Request::Mkdir(place) => {
             let ResolvedPath { store, path, .. } = services.access.resolve(access, Action::Create, place)?;
-            store::make_dirs(&*store, &path).map_err(storage)
+            store::make_dirs(&*store, &path).map_err(storage_refusal)
         }
         Request::Remove(place, below) => remove(services, requester, place, *below),
         Request::Rename(from, to) => {
@@ -112,11 +112,11 @@ pub(crate) fn answer(
             let into = target.store.is_dir(&to) && to != *from;
             let to = from.name().filter(|_| into).map_or_else(|| to.clone(), |name| to.join(&name));
             // An existing file is replaced, as mv does.
-            source.store.rename(from, &to, true).map_err(storage)
+            source.store.rename(from, &to, true).map_err(storage_refusal)
         }
         Request::Digest(place, algorithms) => {
             let ResolvedPath { store, path, .. } = services.access.resolve(access, Action::Read, place)?;
-            let stat = store.stat(&path).map_err(storage)?;
+            let stat = store.stat(&path).map_err(storage_refusal)?;
             let work =
                 DigestWork { digests: &services.digests, store: &*store, algorithms, is_gone: requester.is_gone };
             work.tree(&path, &RelPath::root(), &stat, emit).map(drop)
@@ -149,7 +149,7 @@ fn remove(services: &Services, requester: &Requester<'_>, place: &NodePlace, bel
     } else {
         store.remove(&path)
     };
-    removed.map_err(storage)
+    removed.map_err(storage_refusal)
 }
 
 /// A job as one message, with only the first of very many failures.
@@ -187,18 +187,18 @@ fn listed(store: &dyn Store, path: &RelPath, shown: RelPath, stat: &Stat) -> Lis
 
 fn list(store: &dyn Store, path: &RelPath, emit: Emit<'_>) -> Result<(), Refusal> {
     if !store.is_dir(path) {
-        let stat = store.stat(path).map_err(storage)?;
+        let stat = store.stat(path).map_err(storage_refusal)?;
         let name = path.name().map(|name| RelPath::root().join(&name)).unwrap_or_default();
         emit(AnswerPart::Lines(vec![listed(store, path, name, &stat)]));
         return Ok(());
     }
     let mut batch = Vec::new();
-    for entry in store.list(path).map_err(storage)?.finished() {
-        let (name, stat) = entry.map_err(storage)?;
+    for entry in store.list(path).map_err(storage_refusal)?.finished() {
+        let (name, stat) = entry.map_err(storage_refusal)?;
         let shown = RelPath::root().join(&name);
         batch.push(match stat {
             Ok(stat) => listed(store, &path.join(&name), shown, &stat),
-            Err(error) => failed(shown, storage(error)),
+            Err(error) => failed(shown, storage_refusal(error)),
         });
         if batch.len() >= BATCH && !emit(AnswerPart::Lines(std::mem::take(&mut batch))) {
             return Ok(());
@@ -250,8 +250,8 @@ impl DigestWork<'_> {
         emit: Emit<'_>,
     ) -> Result<bool, Refusal> {
         let known = left.len();
-        for entry in self.store.list(path).map_err(storage)?.finished() {
-            let (name, stat) = entry.map_err(storage)?;
+        for entry in self.store.list(path).map_err(storage_refusal)?.finished() {
+            let (name, stat) = entry.map_err(storage_refusal)?;
             let (path, shown) = (path.join(&name), shown.join(&name));
             let continues = match stat {
                 Ok(stat) if stat.meta.kind == Kind::Dir => {
@@ -259,7 +259,7 @@ impl DigestWork<'_> {
                     true
                 }
                 Ok(stat) => self.tree(&path, &shown, &stat, emit)?,
-                Err(error) => emit(AnswerPart::Lines(vec![failed(shown, storage(error))])),
+                Err(error) => emit(AnswerPart::Lines(vec![failed(shown, storage_refusal(error))])),
             };
             if !continues || (self.is_gone)() {
                 return Ok(false);
@@ -277,7 +277,7 @@ impl DigestWork<'_> {
             .and_then(|source| self.digests.read(&*source, path, self.algorithms, self.is_gone));
         let line = match made {
             Ok(digests) => Listed { digests, ..Listed::plain(shown.clone(), stat.meta, None) },
-            Err(NoDigest::Store(error)) => failed(shown.clone(), storage(error)),
+            Err(NoDigest::Store(error)) => failed(shown.clone(), storage_refusal(error)),
             Err(NoDigest::Busy) => return Err(Refusal::new(Fault::Path, BUSY)),
             Err(NoDigest::Gone) => return Ok(false),
         };

@@ -58,13 +58,13 @@ impl NodeJobs {
 fn ports(at: SocketAddr) -> io::Result<(TcpListener, io::Result<UdpSocket>)> {
     for _ in 0..PORTS_TRIED {
         let listener = TcpListener::bind(at)?;
-        let datagrams = probe::flow::shared(listener.local_addr()?);
+        let datagrams = probe::flow::bind_shared_port(listener.local_addr()?);
         if at.port() != 0 || datagrams.is_ok() {
             return Ok((listener, datagrams));
         }
     }
     let listener = TcpListener::bind(at)?;
-    let datagrams = probe::flow::shared(listener.local_addr()?);
+    let datagrams = probe::flow::bind_shared_port(listener.local_addr()?);
     Ok((listener, datagrams))
 }
 
@@ -114,7 +114,7 @@ impl Node {
             let source = io::Error::new(source.kind(), format!("for tests without a key: {source}"));
             NodeError::Listen { address: configured, source }
         })?;
-        let port = Port { services, web, responders, sessions: Sessions::default(), timeouts };
+        let port = Port { services, http: web, responders, sessions: Sessions::default(), timeouts };
         let server_timeouts = Timeouts { handshake: timeouts.handshake, gone_after: timeouts.pace.gone_after };
         let server = Server::new(listener, Arc::new(port), Some(tls), server_timeouts)?;
         let handle = server.downgrade();

@@ -6,14 +6,15 @@ use std::ops::Bound;
 
 use model::id::Uuid;
 
+use crate::holder_bound::HolderBound;
 use crate::retention::Retention;
 
 /// An entry of a table, and the bounds of the table: each pair is the bound of one holder, and of all.
 pub(crate) trait OrderEntry {
     /// Orders under way at once.
-    const RUNNING_MAX: (usize, usize);
+    const RUNNING_MAX: HolderBound;
     /// Orders that have not ended.
-    const UNENDED_MAX: (usize, usize);
+    const UNENDED_MAX: HolderBound;
 
     fn id(&self) -> Uuid;
     fn holder(&self) -> &str;
@@ -121,7 +122,7 @@ impl<T: OrderEntry> OrderTable<T> {
     /// Whether a holder, or all holders together, have as many unended orders as allowed.
     pub fn is_full_for(&self, holder: &str) -> bool {
         let (own, all) = own_and_all(self.unended(), holder);
-        own >= T::UNENDED_MAX.0 || all >= T::UNENDED_MAX.1
+        own >= T::UNENDED_MAX.each || all >= T::UNENDED_MAX.all
     }
 
     /// Adds an order, which waits behind all others.
@@ -143,12 +144,12 @@ impl<T: OrderEntry> OrderTable<T> {
     }
 
     fn next_id(&self, is_preferred: impl Fn(&T) -> bool) -> Option<Uuid> {
-        if self.under_way.len() >= T::RUNNING_MAX.1 {
+        if self.under_way.len() >= T::RUNNING_MAX.all {
             return None;
         }
         let mut running: HashMap<&str, usize> = HashMap::new();
         self.under_way().for_each(|entry| *running.entry(entry.holder()).or_default() += 1);
-        let has_room = |entry: &&T| running.get(entry.holder()).is_none_or(|own| *own < T::RUNNING_MAX.0);
+        let has_room = |entry: &&T| running.get(entry.holder()).is_none_or(|own| *own < T::RUNNING_MAX.each);
         let mut eligible = self.queued().filter(has_room).peekable();
         let first = *eligible.peek()?;
         Some(eligible.find(|entry| is_preferred(entry)).unwrap_or(first).id())
@@ -224,8 +225,8 @@ mod tests {
     struct Entry(u128, &'static str);
 
     impl OrderEntry for Entry {
-        const RUNNING_MAX: (usize, usize) = (1, 2);
-        const UNENDED_MAX: (usize, usize) = (3, 4);
+        const RUNNING_MAX: HolderBound = HolderBound { each: 1, all: 2 };
+        const UNENDED_MAX: HolderBound = HolderBound { each: 3, all: 4 };
 
         fn id(&self) -> Uuid {
             Uuid::from_u128(self.0)

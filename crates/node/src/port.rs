@@ -13,7 +13,7 @@ use probe::iperf3::Cookie;
 use serve::{ClearText, Exchange, Incoming, Match, Protocols, Rejection, Service, looks_like_http};
 use wire::join::{JOIN_BYTES, Join, MAGIC};
 
-use crate::http::{HttpService, SEALED_ONLY};
+use crate::http::{HttpService, TLS_ONLY};
 use crate::meters::RefusalReason;
 use crate::responders::TestResponders;
 use crate::services::Services;
@@ -29,7 +29,7 @@ const STREAM_DESCRIPTORS: usize = 3;
 /// The services behind the port of a node.
 pub(crate) struct Port {
     pub services: Arc<Services>,
-    pub web: HttpService,
+    pub http: HttpService,
     pub responders: TestResponders,
     pub sessions: Sessions,
     pub timeouts: Timeouts,
@@ -94,7 +94,7 @@ impl Drop for SessionGuard<'_> {
 
 impl Service for Port {
     fn answer(&self, exchange: &mut dyn Exchange) {
-        self.web.answer(exchange);
+        self.http.answer(exchange);
     }
 
     fn refused(&self, refusal: &Rejection<'_>) {
@@ -126,7 +126,7 @@ impl Protocols for Port {
         } else if self.services.access.is_monitoring_address(peer.ip()) {
             ClearText::Restricted
         } else {
-            ClearText::Refused(SEALED_ONLY)
+            ClearText::Refused(TLS_ONLY)
         }
     }
 

@@ -4,11 +4,12 @@
 //! The lead posts a task, asks for free times, books a run, and posts the data of both participants. At the start of the run its
 //! iperf3 connects to the node's port. The result of a run is that of the iperf3 test that the node has served.
 
-pub(crate) mod lead;
+pub(crate) mod leading;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::holder_bound::HolderBound;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use model::id::Uuid;
 use parking_lot::Mutex;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 /// The API level that this node speaks.
 pub(crate) const API_LEVEL: i64 = 6;
 /// Tasks of one lead, and of all leads.
-pub(crate) const TASKS_MAX: (usize, usize) = (64, 256);
+pub(crate) const TASKS_MAX: HolderBound = HolderBound { each: 64, all: 256 };
 /// Runs of a task.
 const RUNS_MAX: usize = 64;
 /// Bytes of a task.
@@ -154,7 +155,7 @@ impl Participant {
             return Err(refuse(403, "this task is another lead's"));
         }
         let of_lead = tasks.values().filter(|task| task.lead == lead).count();
-        if !tasks.contains_key(&id) && (of_lead >= TASKS_MAX.0 || tasks.len() >= TASKS_MAX.1) {
+        if !tasks.contains_key(&id) && (of_lead >= TASKS_MAX.each || tasks.len() >= TASKS_MAX.all) {
             return Err(refuse(403, "this node has no room for more tasks"));
         }
         let runs = tasks.remove(&id).map(|known| known.runs).unwrap_or_default();

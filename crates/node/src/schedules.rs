@@ -24,6 +24,7 @@ use crate::access::AccessControl;
 use crate::claims::TestClaims;
 use crate::clock::{now_text, unix_seconds};
 use crate::config::NodeConfig;
+use crate::holder_bound::HolderBound;
 use crate::jobs::Jobs;
 use crate::measurements::MeasurementLog;
 use crate::shutdown::Shutdown;
@@ -31,7 +32,7 @@ use crate::test_service::TestService;
 use crate::transfers::{Transfers, Unaccepted};
 
 /// Schedules of one holder, and of all.
-pub(crate) const SCHEDULES_MAX: (usize, usize) = (1_000, 2_000);
+pub(crate) const SCHEDULES_MAX: HolderBound = HolderBound { each: 1_000, all: 2_000 };
 /// Packets per second of all streams of one holder.
 pub(crate) const PACKETS_S_MAX: f64 = 5_000.0;
 /// Repeated tests that run or wait at once, each on a thread.
@@ -130,14 +131,14 @@ impl Schedules {
             let reason = "tests from this node need access to one of its exports";
             return Err(Refusal::new(Fault::Auth, reason).into());
         }
-        self.services.access.may_send_out(access, &schedule.target)?;
+        self.services.access.may_have_connect(access, &schedule.target)?;
         let plan = order::read(&schedule)?;
         let mut table = self.table();
         let known = table.entries.get(&schedule.id).map(|entry| Arc::clone(&entry.record));
         if let Some(known) = &known {
             let is_same = known.schedule.without_credentials() == schedule.without_credentials();
             if known.holder != access.holder() || !is_same {
-                return Err(Unaccepted::Known);
+                return Err(Unaccepted::IdTaken);
             }
         } else {
             table.check_room(access.holder(), &plan)?;
@@ -153,7 +154,7 @@ impl Schedules {
             Some(entry) => entry.record = record,
             None => table.insert(record, &plan),
         }
-        let status = table.entries.get(&id).map(Entry::status).ok_or(Unaccepted::Known)?;
+        let status = table.entries.get(&id).map(Entry::status).ok_or(Unaccepted::IdTaken)?;
         drop(table);
         self.changed.notify_all();
         Ok((status, known.is_none()))
@@ -243,8 +244,8 @@ impl Schedules {
 impl Table {
     fn check_room(&self, holder: &str, plan: &order::SchedulePlan) -> Result<(), Unaccepted> {
         let own = || self.entries.values().filter(|entry| entry.record.holder == holder);
-        if own().count() >= SCHEDULES_MAX.0 || self.entries.len() >= SCHEDULES_MAX.1 {
-            let (each, all) = SCHEDULES_MAX;
+        if own().count() >= SCHEDULES_MAX.each || self.entries.len() >= SCHEDULES_MAX.all {
+            let HolderBound { each, all } = SCHEDULES_MAX;
             return Err(Unaccepted::Full(format!(
                 "this node has {each} schedules of one holder at most, and {all} in all"
             )));

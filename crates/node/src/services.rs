@@ -16,6 +16,7 @@ use crate::audit::AuditLog;
 use crate::claims::TestClaims;
 use crate::config::NodeConfig;
 use crate::digests::Digests;
+use crate::holder_bound::HolderBound;
 use crate::jobs::Jobs;
 use crate::meters::Meters;
 use crate::nics::Nics;
@@ -64,7 +65,7 @@ pub(crate) struct Services {
 }
 
 /// Bytes of requests in memory, in all and of one holder: lists of files, bodies of orders.
-const MEMORY_BYTES: (usize, usize) = (256 << 20, 96 << 20);
+const MEMORY_BYTES: HolderBound = HolderBound { each: 96 << 20, all: 256 << 20 };
 
 impl Services {
     /// The services of a node with this configuration.
@@ -105,7 +106,7 @@ impl Services {
             participant,
             responders: ArcSwap::from_pointee(config.responders.clone()),
             claims,
-            memory: Budget::new(MEMORY_BYTES.0, MEMORY_BYTES.1),
+            memory: Budget::new(MEMORY_BYTES.all, MEMORY_BYTES.each),
             // A node that exists for one copy of its operator keeps no audit log.
             audit_log: if config.serves_one_copy { AuditLog::none() } else { AuditLog::new(state) },
             meters: Arc::default(),
@@ -135,7 +136,7 @@ impl Services {
     ///
     /// # Errors
     /// The node offers no audit, or the principal is anonymous.
-    pub fn audit(&self, access: &Access, ask: &model::v1::tune::Ask) -> Result<Vec<String>, Refusal> {
+    pub fn audit(&self, access: &Access, ask: &model::v1::tune::AuditRequest) -> Result<Vec<String>, Refusal> {
         self.tests.audit(self.access.audit(), access, ask)
     }
 }

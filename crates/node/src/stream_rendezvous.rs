@@ -84,7 +84,7 @@ impl StreamRendezvous {
             return Err(JoinRefused::NumberUsed);
         }
         let permits = Box::new((permit, Arc::clone(&entry.alive)));
-        let joined = Joined { socket, id: join.stream, place: permits };
+        let joined = Joined { socket, id: join.stream, permit: permits };
         entry.rendezvous.joined.send(joined).map_err(|_| JoinRefused::Unknown)?;
         entry.rendezvous.waker.wake();
         Ok(())
@@ -120,7 +120,7 @@ mod tests {
         let mut held = Vec::new();
         for stream in 0..STREAMS_MAX {
             join(stream).unwrap();
-            held.push(joined.recv().unwrap().place);
+            held.push(joined.recv().unwrap().permit);
         }
         assert_eq!(join(STREAMS_MAX), Err(JoinRefused::Full));
         held.pop();

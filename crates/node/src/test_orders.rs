@@ -89,7 +89,7 @@ impl TestOrders {
         if let Some(known) = table.orders.get(&id) {
             let is_same =
                 known.holder == access.holder() && known.order.without_credentials() == order.without_credentials();
-            return if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) };
+            return if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::IdTaken) };
         }
         if table.orders.is_full_for(access.holder()) {
             let why = "too many tests wait on this node; order again when some have ended";
@@ -109,7 +109,7 @@ impl TestOrders {
             let orders = Arc::clone(self);
             let work = move || {
                 // A test of a schedule that has claimed this node ends first.
-                let claim = Claim { token: *id.as_bytes(), seconds: SECONDS_MAX, is_shy_of_transfers: false };
+                let claim = Claim { token: *id.as_bytes(), seconds: SECONDS_MAX, waits_for_transfers: false };
                 orders.claims.wait(&claim, &orders.shutdown);
                 let outcome = run.run(&orders.access, &orders.transfers);
                 orders.claims.claim(&Claim { seconds: 0.0, ..claim }, None);
@@ -150,7 +150,7 @@ fn log_end(run: &TestRun, result: &Result<String, TestFailure>) {
         Err(failed) => ("failed", Some(failed.why.as_str())),
     };
     tracing::info!(
-        target: "access", who = run.access.who(), event = "trial", probe = %run.order.id, test = run.order.test.word(),
+        target: "access", who = run.access.who(), event = "test-order", probe = %run.order.id, test = run.order.test.word(),
         to = run.order.target, outcome, error,
     );
 }

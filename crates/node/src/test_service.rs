@@ -12,7 +12,7 @@ use model::fault::{Blame, Fault};
 use model::units::{BitRate, Bytes};
 use model::v1::probe::tcp::{Order, TcpSampleLine};
 use model::v1::probe::udp::{UdpOrder, UdpPace};
-use model::v1::probe::{Ask, DiskLine, Failure, FlowLine, Flows, Limits, Task, Test, disk};
+use model::v1::probe::{DiskLine, Failure, FlowLine, Flows, Limits, Task, Test, TestRequest, disk};
 use model::{Refusal, v1};
 use parking_lot::Mutex;
 use probe::Stop;
@@ -23,7 +23,7 @@ use crate::claims::TestClaims;
 use crate::pscheduler::Participant;
 
 /// Audits the host's settings: a line that names the host, then one for each finding.
-pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;
+pub type Audit = fn(&model::v1::tune::AuditRequest) -> Result<Vec<String>, Refusal>;
 
 /// The bounds of tests. A grant lifts the bound on datagrams.
 pub(crate) const LIMITS: Limits = Limits {
@@ -254,7 +254,7 @@ impl TestService {
     ) -> Result<(), Refusal> {
         let unknown =
             |e: serde_json::Error| Refusal::new(Fault::Config, format!("this node does not know that test: {e}"));
-        let ask: Ask = serde_json::from_str(ask).map_err(unknown)?;
+        let ask: TestRequest = serde_json::from_str(ask).map_err(unknown)?;
         let peer = requester.peer.ip();
         let bytes_left = self.bytes_left(peer);
         if matches!(ask.test, Test::Limits) {
@@ -263,7 +263,7 @@ impl TestService {
             return Ok(());
         }
         if let Test::Claim(claim) = &ask.test {
-            let transfers = if claim.is_shy_of_transfers { environment.transfers } else { 0 };
+            let transfers = if claim.waits_for_transfers { environment.transfers } else { 0 };
             let answer = environment.claims.claim(claim, self.obstacle(transfers, claim.seconds));
             emit(AnswerPart::Text(serde_json::to_string(&answer).unwrap_or_default()));
             return Ok(());
@@ -302,7 +302,12 @@ impl TestService {
     ///
     /// # Errors
     /// Too many tests run, the node offers no audit, or the principal is anonymous.
-    pub fn audit(&self, audit: Option<Audit>, access: &Access, ask: &v1::tune::Ask) -> Result<Vec<String>, Refusal> {
+    pub fn audit(
+        &self,
+        audit: Option<Audit>,
+        access: &Access,
+        ask: &v1::tune::AuditRequest,
+    ) -> Result<Vec<String>, Refusal> {
         let _permit = self.permit(access.holder(), 0.0, f64::INFINITY)?;
         audit_lines(audit, access, ask)
     }
@@ -328,11 +333,11 @@ impl TestService {
         let mut places = Vec::new();
         let mut next = |wait| {
             let joined = requester.joined.recv_timeout(wait)?;
-            places.push(joined.place);
+            places.push(joined.permit);
             Ok((joined.socket, number(joined.id)))
         };
         // A failure has been sent as a line: the session goes on.
-        let _ = probe::tcp::answer(order, &mut next, (&self.stop, bounds), &mut send);
+        let _ = probe::tcp::answer(order, &mut next, &self.stop, bounds, &mut send);
         Ok(())
     }
 
@@ -352,8 +357,10 @@ impl TestService {
         let _ = probe::task::answer(
             &self.flows,
             flows,
-            (peer, local),
-            (&self.stop, &|bytes| self.count(peer, bytes)),
+            peer,
+            local,
+            &self.stop,
+            &|bytes| self.count(peer, bytes),
             &mut send,
         );
         Ok(())
@@ -378,7 +385,7 @@ impl TestService {
 }
 
 /// The audit of the host's settings, for principals with a key only: it shows the weak points of the host.
-fn audit_lines(audit: Option<Audit>, access: &Access, ask: &v1::tune::Ask) -> Result<Vec<String>, Refusal> {
+fn audit_lines(audit: Option<Audit>, access: &Access, ask: &v1::tune::AuditRequest) -> Result<Vec<String>, Refusal> {
     let refused = |why: &str| Refusal::new(Fault::Auth, why);
     let audit = audit.ok_or_else(|| {
         refused("this node does not show the audit of its settings; its operator can allow it: `serve --audit`")

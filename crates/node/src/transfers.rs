@@ -53,7 +53,7 @@ use arc_swap::ArcSwap;
 const ROLE: &str = "carry";
 
 /// The answer to an order whose id was used within the last day by a transfer that is no longer remembered.
-pub(crate) const SPENT: &str = "a transfer of this id ended here within the last day, and its outcome is no longer remembered; \
+pub(crate) const ID_USED_TEXT: &str = "a transfer of this id ended here within the last day, and its outcome is no longer remembered; \
                                look at the target, and order again with a new id";
 
 /// The schemes of servers that can be the other end.
@@ -85,9 +85,9 @@ pub(crate) enum Unaccepted {
     /// The order is invalid, or the principal lacks a right.
     Refused(Refusal),
     /// The id belongs to another order; the answer does not name its holder.
-    Known,
+    IdTaken,
     /// The transfer of this id has ended and is no longer remembered.
-    IdSpent,
+    IdUsed,
     /// There are too many orders, or they take too much memory.
     Full(String),
 }
@@ -112,7 +112,7 @@ fn now_s() -> u64 {
 /// The order is invalid.
 pub(crate) fn places_here(order: &Order) -> Result<(bool, Vec<(String, model::RelPath)>), Refusal> {
     let plan = order::read(order)?;
-    let writes = matches!(plan.other_end, OtherEnd::Pull { .. } | OtherEnd::In(_));
+    let writes = matches!(plan.other_end, OtherEnd::Pull { .. } | OtherEnd::PullFromServer(_));
     let path = |place| match place {
         NodePlace::Path { export, path } => Some((export, path)),
         _ => None,
@@ -134,7 +134,7 @@ impl Transfers {
             connector: Connector::new(config.timeouts, config.listen, config.serves_one_copy),
             records: is_lasting.then(|| TransferRecords::new(state.join("transfers"))),
             table: Mutex::default(),
-            budget: Budget::new(UNENDED_BYTES_MAX.1, UNENDED_BYTES_MAX.0),
+            budget: Budget::new(UNENDED_BYTES_MAX.all, UNENDED_BYTES_MAX.each),
             spent: Mutex::new(spent),
             writing: Mutex::default(),
             ended_outcomes: EndedOutcomes::default(),
@@ -164,7 +164,7 @@ impl Transfers {
             return Err(stopping().into());
         }
         let plan = order::read(&order)?;
-        self.access.may_send_out(access, &plan.other_address())?;
+        self.access.may_have_connect(access, &plan.other_address())?;
         if let Some(answer) = self.known(access, &order) {
             return answer;
         }
@@ -194,9 +194,9 @@ impl Transfers {
     fn known(&self, access: &Access, order: &Order) -> Option<Result<(Arc<Transfer>, bool), Unaccepted>> {
         if let Some(known) = self.table().get(&order.id) {
             let is_same = known.holder == access.holder() && known.is_of(order);
-            return Some(if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) });
+            return Some(if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::IdTaken) });
         }
-        self.spent().has(&order.id, now_s()).then_some(Err(Unaccepted::IdSpent))
+        self.spent().has(&order.id, now_s()).then_some(Err(Unaccepted::IdUsed))
     }
 
     /// The outcomes of a transfer's files, without the first `after`; none if the holder has no such transfer.
@@ -223,7 +223,7 @@ impl Transfers {
                 None => {}
             }
             let (own, all) = table.orders.running(access.holder());
-            if own >= RUNNING_MAX.0 || all >= RUNNING_MAX.1 {
+            if own >= RUNNING_MAX.each || all >= RUNNING_MAX.all {
                 let reason = "this node runs as many jobs as it may; try again when some have ended";
                 return Err(Refusal::new(Fault::Path, reason));
             }
@@ -231,8 +231,8 @@ impl Transfers {
         match self.accept(access, order) {
             Ok(_) => Ok(()),
             Err(Unaccepted::Refused(refusal)) => Err(refusal),
-            Err(Unaccepted::Known) => Err(Refusal::new(Fault::Auth, "a job of this name belongs to another client")),
-            Err(Unaccepted::IdSpent) => Err(Refusal::new(Fault::Config, SPENT)),
+            Err(Unaccepted::IdTaken) => Err(Refusal::new(Fault::Auth, "a job of this name belongs to another client")),
+            Err(Unaccepted::IdUsed) => Err(Refusal::new(Fault::Config, ID_USED_TEXT)),
             Err(Unaccepted::Full(why)) => Err(Refusal::new(Fault::Path, why)),
         }
     }
@@ -316,7 +316,7 @@ impl Transfers {
         let never_begun = control.clone();
         let run = move || {
             let transfer = TransferRun {
-                rules: &transfers.access,
+                access_control: &transfers.access,
                 connector: &transfers.connector,
                 order: &order,
                 plan: &plan,

@@ -24,7 +24,7 @@ pub struct Api(ApiClient);
 
 /// Selects a page of transfers or tests.
 #[derive(Clone, Copy, Debug)]
-pub struct Which<S = Stage> {
+pub struct PageQuery<S = Stage> {
     /// Only items in this state.
     pub state: Option<S>,
     /// Only items after this one.
@@ -33,13 +33,13 @@ pub struct Which<S = Stage> {
     pub limit: Option<usize>,
 }
 
-impl<S> Default for Which<S> {
-    fn default() -> Which<S> {
-        Which { state: None, after: None, limit: None }
+impl<S> Default for PageQuery<S> {
+    fn default() -> PageQuery<S> {
+        PageQuery { state: None, after: None, limit: None }
     }
 }
 
-impl<S: Copy> Which<S> {
+impl<S: Copy> PageQuery<S> {
     fn query(&self, word: fn(S) -> &'static str) -> String {
         let mut query = Vec::new();
         query.extend(self.state.map(|state| format!("state={}", word(state))));
@@ -99,8 +99,8 @@ impl Api {
     ///
     /// # Errors
     /// The node cannot be reached, or refuses the request.
-    pub fn create(&self, order: &Order) -> Result<(Transfer, bool)> {
-        let (status, transfer) = self.0.ask(&Method::Post, "/api/v1/transfers", Some(order))?;
+    pub fn create_transfer(&self, order: &Order) -> Result<(Transfer, bool)> {
+        let (status, transfer) = self.0.send(&Method::Post, "/api/v1/transfers", Some(order))?;
         Ok((transfer, status == 201))
     }
 
@@ -108,7 +108,7 @@ impl Api {
     ///
     /// # Errors
     /// The node cannot be reached, or refuses the request.
-    pub fn list(&self, which: Which) -> Result<Transfers> {
+    pub fn list_transfers(&self, which: PageQuery) -> Result<Transfers> {
         self.0.get(&format!("/api/v1/transfers?{}", which.query(Stage::word)))
     }
 
@@ -132,16 +132,16 @@ impl Api {
     ///
     /// # Errors
     /// The node cannot be reached, or refuses the request.
-    pub fn change(&self, id: Uuid, change: &Change) -> Result<Transfer> {
-        Ok(self.0.ask(&Method::parse("PATCH"), &format!("/api/v1/transfers/{id}"), Some(change))?.1)
+    pub fn change_transfer(&self, id: Uuid, change: &Change) -> Result<Transfer> {
+        Ok(self.0.send(&Method::parse("PATCH"), &format!("/api/v1/transfers/{id}"), Some(change))?.1)
     }
 
     /// Cancels a transfer. Files that have arrived stay.
     ///
     /// # Errors
     /// The node cannot be reached, or refuses the request.
-    pub fn cancel(&self, id: Uuid) -> Result<Transfer> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/transfers/{id}"), None::<&()>)?.1)
+    pub fn cancel_transfer(&self, id: Uuid) -> Result<Transfer> {
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/transfers/{id}"), None::<&()>)?.1)
     }
 
     /// The receipt of a transfer that has ended.
@@ -157,7 +157,7 @@ impl Api {
     /// # Errors
     /// The node cannot be reached, or refuses the request.
     pub fn create_probe(&self, order: &ProbeOrder) -> Result<(Probe, bool)> {
-        let (status, probe) = self.0.ask(&Method::Post, "/api/v1/probes", Some(order))?;
+        let (status, probe) = self.0.send(&Method::Post, "/api/v1/probes", Some(order))?;
         Ok((probe, status == 201))
     }
 
@@ -165,7 +165,7 @@ impl Api {
     ///
     /// # Errors
     /// The node cannot be reached, or refuses the request.
-    pub fn list_probes(&self, which: Which<ProbeStage>) -> Result<Probes> {
+    pub fn list_probes(&self, which: PageQuery<ProbeStage>) -> Result<Probes> {
         self.0.get(&format!("/api/v1/probes?{}", which.query(ProbeStage::word)))
     }
 
@@ -182,7 +182,7 @@ impl Api {
     /// # Errors
     /// The node cannot be reached, or refuses the request.
     pub fn cancel_probe(&self, id: Uuid) -> Result<Probe> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/probes/{id}"), None::<&()>)?.1)
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/probes/{id}"), None::<&()>)?.1)
     }
 
     /// Has the node repeat a test. Returns the schedule, and whether it is new: the same schedule may be sent repeatedly.
@@ -190,7 +190,7 @@ impl Api {
     /// # Errors
     /// The node cannot be reached, or refuses the request.
     pub fn create_schedule(&self, schedule: &Schedule) -> Result<(ScheduleStatus, bool)> {
-        let (code, status) = self.0.ask(&Method::Post, "/api/v1/schedules", Some(schedule))?;
+        let (code, status) = self.0.send(&Method::Post, "/api/v1/schedules", Some(schedule))?;
         Ok((status, code == 201))
     }
 
@@ -207,7 +207,7 @@ impl Api {
     /// # Errors
     /// The node cannot be reached, or refuses the request.
     pub fn remove_schedule(&self, id: Uuid) -> Result<ScheduleStatus> {
-        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/schedules/{id}"), None::<&()>)?.1)
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/schedules/{id}"), None::<&()>)?.1)
     }
 
     /// At most `limit` measurements of the client's schedules with numbers above `after`. Waits up to `wait_s` seconds for the first.

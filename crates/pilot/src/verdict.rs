@@ -14,7 +14,7 @@ use model::account::{Account, Stage, TargetWaits};
 use model::units::BitRate;
 use model::v1::{self, Limit, Stream};
 
-pub use shares::{LimitingPart, Shares, held};
+pub use shares::{LimitingPart, Shares, limiting_part};
 
 /// The measurements of a transfer by its two ends.
 #[derive(Clone, Debug, Default)]
@@ -52,9 +52,9 @@ pub struct Case<'a> {
     /// This end of the job is a pipe.
     pub pipe: bool,
     /// How long there was no session, or no message on it.
-    pub away: Duration,
+    pub unreachable: Duration,
     /// The time of all attempts together.
-    pub in_all: Duration,
+    pub all_attempts: Duration,
     /// The time from the first request to the last byte, of the last attempt.
     pub elapsed: Duration,
 }
@@ -68,8 +68,8 @@ impl<'a> Case<'a> {
             limit_bit_s: 0,
             limit_is_remote: false,
             pipe: false,
-            away: Duration::ZERO,
-            in_all: elapsed,
+            unreachable: Duration::ZERO,
+            all_attempts: elapsed,
             elapsed,
         }
     }
@@ -138,7 +138,7 @@ pub fn of(case: &Case<'_>) -> Limit {
         let evidence = format!("the whole job took {:.0} ms: too little to tell", case.elapsed.as_secs_f64() * 1e3);
         return limit("latency", evidence, "nothing: so little data cannot go faster");
     }
-    let limiting_part = held(sender.as_ref().map(|s| &s.shares), receiver.as_ref().map(|r| &r.shares));
+    let limiting_part = limiting_part(sender.as_ref().map(|s| &s.shares), receiver.as_ref().map(|r| &r.shares));
     match (limiting_part, &sender, &receiver) {
         (LimitingPart::Cap, Some(s), _) => cap(case, &s.shares),
         (LimitingPart::Target | LimitingPart::ReceiverCpu, _, Some(r)) => {

@@ -34,7 +34,7 @@ use std::time::Instant;
 
 use model::v1::probe::disk::{Order, Point, Report, Test};
 
-use crate::host::Watch;
+use crate::host::HostUsage;
 use crate::{Result, Stop};
 use device::BackingDevice;
 use run::{DiskFindings, DiskRun};
@@ -67,7 +67,7 @@ pub fn measure_on(
     note: &mut dyn FnMut(&Point),
 ) -> Result<Report> {
     let begun = Instant::now();
-    let watch = Watch::begin();
+    let watch = HostUsage::begin();
     order::check(order)?;
     let test_dir = TestDirectory::make(directory, order::needed(order))?;
     let left_behind = test_dir.left_behind();

@@ -140,7 +140,7 @@ pub fn close(to: SocketAddr, token: &Token, sent: u64) {
 }
 
 /// Tells the other end of a flow that this one is ready to receive. The message is sent three times, as it is not answered.
-pub fn go(flow: &UdpSocket, token: &Token) {
+pub fn announce_ready(flow: &UdpSocket, token: &Token) {
     for _ in 0..3 {
         let _ = flow.send(&Message { token: *token, kind: GO, number: 0 }.write());
         std::thread::sleep(Duration::from_millis(20));
@@ -151,7 +151,7 @@ pub fn go(flow: &UdpSocket, token: &Token) {
 ///
 /// # Errors
 /// [`Error::Silent`]: no message within 10 s. [`Error::Interrupted`]: stopped. [`Error::Host`]: the socket fails.
-pub fn wait_for_go(flow: &UdpSocket, token: &Token, stop: &Stop) -> Result<()> {
+pub fn wait_until_ready(flow: &UdpSocket, token: &Token, stop: &Stop) -> Result<()> {
     let go = Message { token: *token, kind: GO, number: 0 }.write();
     flow.set_read_timeout(Some(Duration::from_millis(100))).map_err(host("set up a socket"))?;
     let deadline = Instant::now() + GATHER_TIMEOUT;
@@ -321,7 +321,7 @@ pub(crate) fn flow_socket(local: SocketAddr, peer: SocketAddr) -> io::Result<Udp
 ///
 /// # Errors
 /// The port is in use, or the kernel makes no socket.
-pub fn shared(at: SocketAddr) -> io::Result<UdpSocket> {
+pub fn bind_shared_port(at: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_port(true)?;
     if at.is_ipv6() && at.ip().is_unspecified() {
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_flow_belongs_to_the_test_of_its_token_and_address() {
-        let node = shared("127.0.0.1:0".parse().unwrap()).unwrap();
+        let node = bind_shared_port("127.0.0.1:0".parse().unwrap()).unwrap();
         let at = node.local_addr().unwrap();
         let flows = Flows::default();
         let stop = Stop::default();

@@ -26,18 +26,18 @@ const SETTINGS: [&str; 14] = [
 
 /// Measures the use of this host from the beginning of a test to its end.
 #[derive(Debug)]
-pub struct Watch {
+pub struct HostUsage {
     started: Instant,
     processors: Processors,
     own_cpu: std::time::Duration,
     held_back: Option<std::time::Duration>,
 }
 
-impl Watch {
+impl HostUsage {
     /// Reads the host's counters at the beginning of a test.
-    pub fn begin() -> Watch {
+    pub fn begin() -> HostUsage {
         let held_back = sys::cgroup::throttled();
-        Watch { started: Instant::now(), processors: Processors::read(), own_cpu: process_cpu(), held_back }
+        HostUsage { started: Instant::now(), processors: Processors::read(), own_cpu: process_cpu(), held_back }
     }
 
     /// The use of the host since the beginning.
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_host_describes_itself() {
-        let watch = Watch::begin();
+        let watch = HostUsage::begin();
         std::thread::sleep(std::time::Duration::from_millis(50));
         let seen = watch.read();
         assert!(seen.processors > 0 && !seen.kernel.is_empty() && (0.0..=1.0).contains(&seen.busy), "{seen:?}");

@@ -14,7 +14,7 @@ mod server;
 pub use client::{DatagramOrder, Datagrams, test, test_datagrams};
 pub use control::{COOKIE_BYTES, Cookie};
 pub use message::{Params, Results, StreamResult};
-pub use server::{Bounds, Moved, Server, TestRecord};
+pub use server::{Bounds, ReportBytes, Server, TestRecord};
 
 /// The number of a stream by stock's rule: 1, 3, 4, 5, …
 fn stream_id(at: u32) -> u32 {

@@ -16,5 +16,5 @@
 mod far;
 mod near;
 
-pub use far::{Moved, answer, longest};
+pub use far::{ReportBytes, answer, longest};
 pub use near::{Peer, explore, latency, latency_to_reflector, receive, request, routes, run, send, token};

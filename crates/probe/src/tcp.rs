@@ -23,7 +23,7 @@ pub use order::check;
 pub use stream::TestStream;
 
 use crate::error::{Error, Result};
-use crate::host::Watch;
+use crate::host::HostUsage;
 use crate::stop::Stop;
 use intervals::IntervalRecorder;
 use stream::{StreamPool, StreamSample, StreamSettings};
@@ -175,7 +175,7 @@ pub fn run_half(
 ) -> Result<End> {
     let peer = flows.first().and_then(|flow| flow.socket.peer_addr().ok());
     let peer = peer.map_or_else(|| "the other end".to_owned(), |address| address.to_string());
-    let watch = Watch::begin();
+    let watch = HostUsage::begin();
     let mut remarks = Vec::new();
     apply_settings(&flows, order, &mut remarks);
     let seconds = |span: f64| Duration::from_secs_f64(span);
@@ -274,7 +274,8 @@ pub type NextStream<'a> = &'a mut dyn FnMut(Duration) -> std::result::Result<(Tc
 pub fn answer(
     order: &Order,
     next: NextStream<'_>,
-    (stop, bounds): (&Stop, Bounds<'_>),
+    stop: &Stop,
+    bounds: Bounds<'_>,
     report_line: &mut dyn FnMut(&TcpSampleLine) -> bool,
 ) -> Result<()> {
     let result = gather(order, next, stop).and_then(|sockets| {

@@ -5,7 +5,7 @@
 //! all messages between the ends other than the datagrams. The run's number in each datagram distinguishes runs that follow each
 //! other over the same sockets.
 //!
-//! This module does not know how the ends find each other, who may run a test, or interval lines (the caller reads [`Watch`]).
+//! This module does not know how the ends find each other, who may run a test, or interval lines (the caller reads [`RunProgress`]).
 
 mod clock;
 pub mod columns;
@@ -38,9 +38,9 @@ pub use send::send;
 
 /// Progress of an end, for the caller's interval lines. Clones share the counters.
 #[derive(Clone, Debug, Default)]
-pub struct Watch(Arc<(AtomicU64, AtomicU64)>);
+pub struct RunProgress(Arc<(AtomicU64, AtomicU64)>);
 
-impl Watch {
+impl RunProgress {
     /// Datagrams so far.
     pub fn datagrams(&self) -> u64 {
         self.0.0.load(Ordering::Relaxed)

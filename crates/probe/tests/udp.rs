@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint, UdpReceived, UdpRequestOrder, UdpSent, UdpSweep};
 use probe::udp::datagram::{Head, Kind, Token};
 use probe::udp::sweep::{FarEnd, SweepRun, runs, sweep};
-use probe::udp::{EndNotice, FlowId, HostClock, Plan, Receiver, Watch, paced, point, receive, request, send};
+use probe::udp::{EndNotice, FlowId, HostClock, Plan, Receiver, RunProgress, paced, point, receive, request, send};
 use probe::{Error, Stop};
 use sys::namespace::Namespaces;
 
@@ -37,13 +37,13 @@ fn spaced(us: f64) -> UdpPace {
 /// over a control connection: under load the datagrams that carry it may be lost.
 fn run_on(a: &UdpSocket, b: &UdpSocket, order: UdpOrder, on_ready: impl FnOnce()) -> UdpPoint {
     let ending = EndNotice::default();
-    let watch = Watch::default();
+    let watch = RunProgress::default();
     let stop = Stop::default();
     let receiver = Receiver::prepare(b, &order, FLOW).unwrap().with_stragglers(STRAGGLERS);
     on_ready();
     let (sent, received) = thread::scope(|scope| {
         let receiving = scope.spawn(|| receiver.run(&ending, &watch, &stop).unwrap());
-        let sent = send(a, &order, FLOW, &Watch::default(), &stop).unwrap();
+        let sent = send(a, &order, FLOW, &RunProgress::default(), &stop).unwrap();
         ending.set(sent.datagrams);
         (sent, receiving.join().unwrap())
     });
@@ -164,7 +164,7 @@ fn datagrams_that_the_receiving_host_drops_are_lost_in_the_host() {
 fn a_run_to_a_closed_port_counts_the_refusals() {
     let (a, b) = pair("127.0.0.1:0");
     drop(b);
-    let sent = send(&a, &order(100, spaced(100.0), 100), FLOW, &Watch::default(), &Stop::default()).unwrap();
+    let sent = send(&a, &order(100, spaced(100.0), 100), FLOW, &RunProgress::default(), &Stop::default()).unwrap();
     assert_eq!(sent.datagrams, 100);
     assert!(sent.refused > 0, "{sent:?}");
 }
@@ -174,10 +174,10 @@ fn a_stop_ends_either_end() {
     let (a, b) = pair("127.0.0.1:0");
     let order = UdpOrder { bytes: 100, pace: spaced(1_000.0), count: None, seconds: Some(60.0) };
     let stop = Stop::default();
-    let watch = Watch::default();
+    let watch = RunProgress::default();
     let began = Instant::now();
     let (sent, received): (UdpSent, UdpReceived) = thread::scope(|scope| {
-        let sending = scope.spawn(|| send(&a, &order, FLOW, &Watch::default(), &stop).unwrap());
+        let sending = scope.spawn(|| send(&a, &order, FLOW, &RunProgress::default(), &stop).unwrap());
         let taking = scope.spawn(|| receive(&b, &order, FLOW, &EndNotice::default(), &watch, &stop).unwrap());
         while watch.datagrams() == 0 && began.elapsed() < Duration::from_secs(20) {
             thread::sleep(Duration::from_millis(10));
@@ -204,7 +204,7 @@ impl FarEnd for ThreadedFarEnd<'_> {
         self.running = Some(thread::spawn(move || {
             let receiver = Receiver::prepare(&socket, &run.order, run.flow).unwrap();
             ready.send(()).unwrap();
-            receiver.run(&EndNotice::default(), &Watch::default(), &Stop::default()).unwrap()
+            receiver.run(&EndNotice::default(), &RunProgress::default(), &Stop::default()).unwrap()
         }));
         is_ready.recv().unwrap();
         Ok(())
@@ -223,7 +223,7 @@ fn a_sweep_over_one_pair_of_sockets_counts_every_run() {
     let all = runs(&plan, Token([3; 16]), 0).unwrap();
     let mut points = Vec::new();
     let mut far = ThreadedFarEnd { socket: &b, running: None };
-    let watch = Watch::default();
+    let watch = RunProgress::default();
     let stop = Stop::default();
     sweep(&a, &all, &mut far, &watch, &stop, |_, point| points.push(point.clone())).unwrap();
     assert_eq!(points.len(), 4);
@@ -308,7 +308,7 @@ fn a_silent_drop_of_the_sending_host_is_not_the_networks() {
         let order = order(1_000, spaced(0.0), 300);
         let ending = EndNotice::default();
         let stop = Stop::default();
-        let watch = Watch::default();
+        let watch = RunProgress::default();
         let receiver = Receiver::prepare(&b, &order, FLOW).unwrap().with_stragglers(STRAGGLERS);
         // This socket does not ask the kernel to return such errors.
         let plan = Plan::of(&order).unwrap();
@@ -336,7 +336,8 @@ fn a_neighbour_that_does_not_answer_ends_no_run() {
         std::fs::write("/proc/sys/net/ipv4/neigh/v0/retrans_time_ms", "20").unwrap();
         let a = UdpSocket::bind("10.9.9.1:0").unwrap();
         a.connect("10.9.9.2:9").unwrap();
-        let sent = send(&a, &order(100, spaced(5_000.0), 100), FLOW, &Watch::default(), &Stop::default()).unwrap();
+        let sent =
+            send(&a, &order(100, spaced(5_000.0), 100), FLOW, &RunProgress::default(), &Stop::default()).unwrap();
         assert_eq!((sent.datagrams, sent.refused), (100, 0), "the datagrams count as sent");
         let pending = a.take_error().unwrap();
         assert!(pending.is_none(), "{pending:?}");
@@ -349,7 +350,7 @@ fn requests_are_answered_at_every_size() {
     let order = UdpRequestOrder { request_bytes: 64, answer_bytes: vec![64, 4_000, 8_973], count: 200, timeout_s: 2.0 };
     let stop = Stop::default();
     let (result, answered) = thread::scope(|scope| {
-        let answering = scope.spawn(|| request::answer(&b, FLOW, 8_973, &Watch::default(), &stop).unwrap());
+        let answering = scope.spawn(|| request::answer(&b, FLOW, 8_973, &RunProgress::default(), &stop).unwrap());
         let result = request::measure(&a, &order, FLOW, &stop).unwrap();
         (result, answering.join().unwrap())
     });
@@ -368,7 +369,7 @@ fn answers_are_no_larger_than_allowed() {
     let order = UdpRequestOrder { request_bytes: 64, answer_bytes: vec![1_000], count: 50, timeout_s: 0.01 };
     let stop = Stop::default();
     let (error, answered) = thread::scope(|scope| {
-        let answering = scope.spawn(|| request::answer(&b, FLOW, 999, &Watch::default(), &stop).unwrap());
+        let answering = scope.spawn(|| request::answer(&b, FLOW, 999, &RunProgress::default(), &stop).unwrap());
         let error = request::measure(&a, &order, FLOW, &Stop::default()).unwrap_err();
         // The end follows all requests, so the answering end has read these first.
         let mut end = [0; 100];

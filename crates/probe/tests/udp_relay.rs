@@ -12,7 +12,7 @@ use std::time::Duration;
 use model::v1::probe::udp::{UdpBin, UdpOrder, UdpPace, UdpPoint};
 use probe::Stop;
 use probe::udp::datagram::{Head, Kind, Token};
-use probe::udp::{EndNotice, FlowId, Receiver, Watch, point, send};
+use probe::udp::{EndNotice, FlowId, Receiver, RunProgress, point, send};
 use sys::datagrams::set_receive_buffer;
 
 const FLOW: FlowId = FlowId { token: Token([4; 16]), run: 1 };
@@ -68,14 +68,14 @@ fn run(count: u64, faults: &RelayFaults) -> UdpPoint {
     set_receive_buffer(&near, 4 << 20).unwrap();
     let order = UdpOrder { bytes: 100, pace: UdpPace::Spacing { spacing_s: 20e-6 }, count: Some(count), seconds: None };
     let ending = EndNotice::default();
-    let watch = Watch::default();
+    let watch = RunProgress::default();
     let stop = Stop::default();
     let over = AtomicBool::new(false);
     let receiver = Receiver::prepare(&b, &order, FLOW).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| relay(&near, &far, faults, &over));
         let receiving = scope.spawn(|| receiver.run(&ending, &watch, &stop).unwrap());
-        let sent = send(&a, &order, FLOW, &Watch::default(), &stop).unwrap();
+        let sent = send(&a, &order, FLOW, &RunProgress::default(), &stop).unwrap();
         if faults.ends_lost {
             ending.set(sent.datagrams);
         }

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 use model::checksum::Digest;
 use model::name::RelPath;
-use model::{Algorithm, Fault, Kind, Timestamp};
+use model::{Algorithm, Kind, Timestamp};
 use store::error::shown;
 use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, Writes};
 use web::{Headers, HttpUrl, Method, digest, target};
@@ -105,7 +105,7 @@ impl Dav {
 
     /// The failure of a request of which the server has done a part; its body (207) says which part failed.
     fn partial_failure(&self, body: &[u8]) -> RequestError {
-        RequestError::peer(format!(
+        RequestError::protocol_error(format!(
             "{} did only a part of it: {}",
             self.host(),
             crate::request_error::explanation(body)
@@ -116,7 +116,7 @@ impl Dav {
     fn url(&self, path: &RelPath, is_dir: bool) -> std::result::Result<HttpUrl, RequestError> {
         let href = target::href(&self.0.base.join_path(path), is_dir);
         let url = HttpUrl::parse(&format!("{}{href}{}", self.0.origin, self.0.query));
-        url.map_err(|e| RequestError { fault: Fault::Config, ..RequestError::peer(e.to_string()) })
+        url.map_err(|e| RequestError::config_error(e.to_string()))
     }
 }
 
@@ -144,8 +144,8 @@ impl Namespace for Dav {
 }
 
 impl Store for Dav {
-    fn carried(&self) -> Option<store::PayloadProtection> {
-        self.0.server.carried()
+    fn payload_protection(&self) -> Option<store::PayloadProtection> {
+        self.0.server.payload_protection()
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -162,7 +162,9 @@ impl Store for Dav {
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {
-        self.facts(path).map(|facts| facts.stat(self.host(), path)).map_err(|failed| failed.doing("examine", path))
+        self.facts(path)
+            .map(|facts| facts.stat(self.host(), path))
+            .map_err(|failed| failed.into_store_error("examine", path))
     }
 
     fn is_dir(&self, path: &RelPath) -> bool {
@@ -170,7 +172,7 @@ impl Store for Dav {
     }
 
     fn list(&self, path: &RelPath) -> Result<Entries> {
-        let all = self.all_entries(path).map_err(|failed| failed.doing("list", path))?;
+        let all = self.all_entries(path).map_err(|failed| failed.into_store_error("list", path))?;
         let number = all.len();
         let entries = self.without_leftovers(path, all);
         let left_out = number - entries.len();
@@ -182,7 +184,7 @@ impl Store for Dav {
     }
 
     fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
-        let facts = self.facts_to_read(path).map_err(|failed| failed.doing("open", path))?;
+        let facts = self.facts_to_read(path).map_err(|failed| failed.into_store_error("open", path))?;
         if facts.kind == Kind::Dir {
             return Err(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" });
         }
@@ -201,7 +203,7 @@ impl Store for Dav {
         });
         let failed = match made {
             Ok(_) => {
-                self.0.cache.learn(path, Facts::dir());
+                self.0.cache.store(path, Facts::dir());
                 return Ok(());
             }
             Err(failed) => failed,
@@ -209,12 +211,12 @@ impl Store for Dav {
         // For a directory that exists, RFC 4918 prescribes 405; some servers answer 409, or redirect to it.
         match self.ask_facts(path) {
             Ok(facts) if facts.kind == Kind::Dir => {
-                self.0.cache.learn(path, facts);
+                self.0.cache.store(path, facts);
                 Ok(())
             }
             Ok(_) => Err(Error::Kind { path: shown(path), found: "a file", wanted: "a directory" }),
             Err(_) if failed.is(&[409]) => Err(Error::io("create", path, std::io::Error::from(ErrorKind::NotFound))),
-            Err(_) => Err(failed.doing("create", path)),
+            Err(_) => Err(failed.into_store_error("create", path)),
         }
     }
 
@@ -224,7 +226,7 @@ impl Store for Dav {
 
     /// WebDAV has no links: the server makes a copy under the other name.
     fn make_hard_link(&self, path: &RelPath, to: &RelPath, replace: bool, _tag: &str) -> Result<()> {
-        let cannot = |failed: RequestError| failed.doing("create", path);
+        let cannot = |failed: RequestError| failed.into_store_error("create", path);
         // COPY would replace a directory and everything in it.
         if self.find(path).map_err(cannot)?.is_some_and(|there| there.kind == Kind::Dir) {
             return Err(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" });
@@ -244,7 +246,7 @@ impl Store for Dav {
 
     fn remove(&self, path: &RelPath) -> Result<()> {
         self.refuse_root("removing", path)?;
-        let cannot = |failed: RequestError| failed.doing("remove", path);
+        let cannot = |failed: RequestError| failed.into_store_error("remove", path);
         let is_dir = self.ask_facts(path).map_err(cannot)?.kind == Kind::Dir;
         // DELETE removes a directory with everything in it.
         if is_dir && !self.is_empty(path).map_err(cannot)? {
@@ -262,7 +264,7 @@ impl Store for Dav {
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
         self.refuse_root("renaming", from)?;
         self.refuse_root("renaming", to)?;
-        let cannot = |failed: RequestError| failed.doing("rename", from);
+        let cannot = |failed: RequestError| failed.into_store_error("rename", from);
         let is_dir = self.ask_facts(from).map_err(cannot)?.kind == Kind::Dir;
         if from == to {
             return if replace { Ok(()) } else { Err(Error::Exists(shown(to))) };
@@ -298,12 +300,12 @@ impl Store for Dav {
         let mut digests = Vec::new();
         for algorithm in wanted {
             let headers = Headers::new().with("Want-Digest", digest::want(&[*algorithm]));
-            let url = self.url(path, false).map_err(|failed| failed.doing("examine", path))?;
+            let url = self.url(path, false).map_err(|failed| failed.into_store_error("examine", path))?;
             let whole = match self.0.server.ask(&Method::Head, &url, &headers) {
                 Ok(whole) => whole,
                 // A server that refuses the question reports no digest.
-                Err(failed) if !failed.general && !failed.is(&[404, 410]) => return Ok(Vec::new()),
-                Err(failed) => return Err(failed.doing("examine", path)),
+                Err(failed) if !failed.affects_all_files && !failed.is(&[404, 410]) => return Ok(Vec::new()),
+                Err(failed) => return Err(failed.into_store_error("examine", path)),
             };
             let reported = digest::parse(whole.response.headers.all("digest"));
             digests.extend(reported.into_iter().find(|digest| digest.algorithm() == *algorithm));

@@ -113,65 +113,65 @@ pub(crate) enum Lookup {
 }
 
 impl FactsCache {
-    fn memory(&self) -> MutexGuard<'_, CachedFacts> {
+    fn cached(&self) -> MutexGuard<'_, CachedFacts> {
         self.0.lock()
     }
 
     /// Looks a path up, and counts the query towards listing its directory.
     pub fn look_up(&self, path: &RelPath) -> Lookup {
-        let mut memory = self.memory();
+        let mut cached = self.cached();
         let parent = path.parent();
-        if memory.listed.as_ref().is_some_and(|(dir, at)| *dir == parent && at.elapsed() < LISTING_VALID) {
-            return memory.files.get(path).cloned().map_or(Lookup::Missing, Lookup::Found);
+        if cached.listed.as_ref().is_some_and(|(dir, at)| *dir == parent && at.elapsed() < LISTING_VALID) {
+            return cached.files.get(path).cloned().map_or(Lookup::Missing, Lookup::Found);
         }
-        let count = match &memory.queried {
+        let count = match &cached.queried {
             Some((dir, count)) if *dir == parent => count + 1,
             _ => 1,
         };
-        memory.queried = Some((parent, count));
+        cached.queried = Some((parent, count));
         if count > QUERIES_BEFORE_LISTING { Lookup::List } else { Lookup::Ask }
     }
 
     /// The last known facts of a path, however old.
     pub fn last(&self, path: &RelPath) -> Option<Facts> {
-        self.memory().files.get(path).cloned()
+        self.cached().files.get(path).cloned()
     }
 
     /// Stores the facts of a path, as the server reports them or as this store made it.
-    pub fn learn(&self, path: &RelPath, facts: Facts) {
-        let mut memory = self.memory();
-        if memory.files.len() >= FILES_MAX {
-            memory.files.clear();
-            memory.listed = None;
+    pub fn store(&self, path: &RelPath, facts: Facts) {
+        let mut cached = self.cached();
+        if cached.files.len() >= FILES_MAX {
+            cached.files.clear();
+            cached.listed = None;
         }
-        memory.files.insert(path.clone(), facts);
+        cached.files.insert(path.clone(), facts);
     }
 
     /// Forgets a path at which an entry with unknown facts was made or moved.
     pub fn invalidate(&self, path: &RelPath) {
-        let mut memory = self.memory();
-        memory.files.retain(|known, _| !known.starts_with(path));
-        memory.listed = None;
+        let mut cached = self.cached();
+        cached.files.retain(|known, _| !known.starts_with(path));
+        cached.listed = None;
     }
 
     /// Forgets a path that no longer exists.
     pub fn forget(&self, path: &RelPath) {
-        let mut memory = self.memory();
-        memory.files.retain(|known, _| !known.starts_with(path));
-        if memory.listed.as_ref().is_some_and(|(dir, _)| dir.starts_with(path)) {
-            memory.listed = None;
+        let mut cached = self.cached();
+        cached.files.retain(|known, _| !known.starts_with(path));
+        if cached.listed.as_ref().is_some_and(|(dir, _)| dir.starts_with(path)) {
+            cached.listed = None;
         }
     }
 
     /// Stores a complete listing of a directory.
-    pub fn learn_listing(&self, dir: &RelPath, entries: &[(RelPath, Facts)]) {
-        let mut memory = self.memory();
-        if memory.files.len() + entries.len() > FILES_MAX {
-            memory.files.clear();
+    pub fn store_listing(&self, dir: &RelPath, entries: &[(RelPath, Facts)]) {
+        let mut cached = self.cached();
+        if cached.files.len() + entries.len() > FILES_MAX {
+            cached.files.clear();
         }
-        memory.files.retain(|known, _| known.is_root() || known.parent() != *dir);
-        memory.files.extend(entries.iter().cloned());
-        memory.listed = Some((dir.clone(), Instant::now()));
+        cached.files.retain(|known, _| known.is_root() || known.parent() != *dir);
+        cached.files.extend(entries.iter().cloned());
+        cached.listed = Some((dir.clone(), Instant::now()));
     }
 }
 
@@ -196,14 +196,14 @@ pub(crate) trait Namespace {
         if path.is_root() {
             return self.ask_facts(path);
         }
-        let missing = || RequestError::status(self.host(), 404, b"");
+        let missing = || RequestError::refusal(self.host(), 404, b"");
         match self.cache().look_up(path) {
             Lookup::Found(facts) => return Ok(facts),
             Lookup::Missing => return Err(missing()),
             Lookup::List if self.lists() => {
                 // A client that may not list the directory may still query one path.
                 if let Ok(entries) = self.ask_entries(&path.parent()) {
-                    self.learn(&path.parent(), &entries);
+                    self.store_entries(&path.parent(), &entries);
                     return self.cache().last(path).ok_or_else(missing);
                 }
             }
@@ -211,7 +211,7 @@ pub(crate) trait Namespace {
         }
         let facts = self.ask_facts(path);
         match &facts {
-            Ok(facts) => self.cache().learn(path, facts.clone()),
+            Ok(facts) => self.cache().store(path, facts.clone()),
             Err(_) => self.cache().forget(path),
         }
         facts
@@ -232,18 +232,19 @@ pub(crate) trait Namespace {
     }
 
     /// Stores a listing in the cache.
-    fn learn(&self, dir: &RelPath, entries: &[Entry]) {
+    fn store_entries(&self, dir: &RelPath, entries: &[Entry]) {
         let known = entries.iter().filter_map(|(name, facts)| Some((dir.join(name), facts.as_ref().ok()?.clone())));
-        self.cache().learn_listing(dir, &known.collect::<Vec<_>>());
+        self.cache().store_listing(dir, &known.collect::<Vec<_>>());
     }
 
     /// The entries of a directory in the form of [`store::Store::list`]; enters them into the cache.
     fn to_entries(&self, dir: &RelPath, entries: Vec<Entry>) -> Entries {
-        self.learn(dir, &entries);
+        self.store_entries(dir, &entries);
         let (dir, host) = (dir.clone(), self.host().to_owned());
         Entries::new(entries.into_iter().map(move |(name, facts)| {
             let path = dir.join(&name);
-            let stat = facts.map(|facts| facts.stat(&host, &path)).map_err(|failed| failed.doing("examine", &path));
+            let stat =
+                facts.map(|facts| facts.stat(&host, &path)).map_err(|failed| failed.into_store_error("examine", &path));
             Ok((name, stat))
         }))
     }
@@ -266,11 +267,11 @@ mod tests {
         let known = FactsCache::default();
         let answers: Vec<_> = ["d/a", "d/b", "d/c", "d/e"].map(|p| known.look_up(&path(p))).into();
         assert_eq!(answers, [Lookup::Ask, Lookup::Ask, Lookup::Ask, Lookup::List]);
-        known.learn_listing(&path("d"), &[(path("d/a"), file(1))]);
+        known.store_listing(&path("d"), &[(path("d/a"), file(1))]);
         assert_eq!(known.look_up(&path("d/a")), Lookup::Found(file(1)));
         assert_eq!(known.look_up(&path("d/f")), Lookup::Missing);
         assert_eq!(known.look_up(&path("x/f")), Lookup::Ask, "another directory");
-        known.learn(&path("d/f"), file(7));
+        known.store(&path("d/f"), file(7));
         assert_eq!(known.look_up(&path("d/f")), Lookup::Found(file(7)), "an entry that this store made is known");
         known.forget(&path("d/f"));
         assert_eq!(known.look_up(&path("d/f")), Lookup::Missing);
@@ -281,8 +282,8 @@ mod tests {
     #[test]
     fn a_new_listing_forgets_what_is_gone() {
         let known = FactsCache::default();
-        known.learn_listing(&path("d"), &[(path("d/a"), file(1)), (path("d/b"), file(2))]);
-        known.learn_listing(&path("d"), &[(path("d/b"), file(3))]);
+        known.store_listing(&path("d"), &[(path("d/a"), file(1)), (path("d/b"), file(2))]);
+        known.store_listing(&path("d"), &[(path("d/b"), file(3))]);
         assert_eq!((known.last(&path("d/a")), known.last(&path("d/b"))), (None, Some(file(3))));
     }
 

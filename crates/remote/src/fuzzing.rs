@@ -39,10 +39,10 @@ pub fn refusal(bytes: &[u8]) {
     let facts = of_response(&response, 1);
     assert!(facts.mtime.is_none_or(|at| at.seconds >= 0) && facts.size == 1);
     retry_after(response.headers.get("retry-after"));
-    let failed = RequestError::status("h", response.status, &bytes[taken..]);
+    let failed = RequestError::refusal("h", response.status, &bytes[taken..]);
     assert!(!failed.why.contains(char::is_control), "one line stays one line");
     assert!(failed.why.chars().count() <= WHY_CHARS_MAX, "{} characters", failed.why.len());
-    let error = failed.doing("read", &RelPath::root());
+    let error = failed.into_store_error("read", &RelPath::root());
     assert!(!error.to_string().is_empty());
 }
 

@@ -45,7 +45,7 @@ pub enum SourceStore {
     /// A bucket.
     S3(S3),
     /// A local store.
-    Near(Arc<dyn Store>),
+    Local(Arc<dyn Store>),
 }
 
 /// One source.
@@ -54,9 +54,9 @@ pub struct Member {
     /// The locator.
     pub name: String,
     /// The store.
-    pub place: SourceStore,
+    pub store: SourceStore,
     /// The path of the file or directory in the store.
-    pub at: RelPath,
+    pub path: RelPath,
     /// The path of the same file or directory in the set.
     root: RelPath,
 }
@@ -71,36 +71,36 @@ pub struct Share {
     /// The reason why it was left out, of one file or of all.
     pub left_out: Option<String>,
     /// Whether its bytes came by TLS or in clear.
-    pub carried: Option<PayloadProtection>,
+    pub payload_protection: Option<PayloadProtection>,
     /// Files in which only samples of its bytes were compared with the first source's, since no source reports a digest.
     pub unproven_files: u64,
 }
 
 impl Member {
-    /// A source of the file or directory `at`.
-    pub fn new(name: String, place: SourceStore, at: RelPath) -> Member {
-        Member { name, place, at, root: RelPath::root() }
+    /// A source of the file or directory `path`.
+    pub fn new(name: String, store: SourceStore, path: RelPath) -> Member {
+        Member { name, store, path, root: RelPath::root() }
     }
 
     fn store(&self) -> &dyn Store {
-        match &self.place {
+        match &self.store {
             SourceStore::Dav(dav) => dav,
             SourceStore::S3(s3) => s3,
-            SourceStore::Near(store) => &**store,
+            SourceStore::Local(store) => &**store,
         }
     }
 
     /// The path in this source of a path of the set.
     fn path(&self, path: &RelPath) -> RelPath {
-        path.below(&self.root).map_or_else(|| path.clone(), |below| self.at.join_path(&below))
+        path.below(&self.root).map_or_else(|| path.clone(), |below| self.path.join_path(&below))
     }
 
     fn open_ranges(&self, path: &RelPath) -> std::result::Result<(u64, Box<dyn RangeSource>), MemberFailure> {
         let path = self.path(path);
-        match &self.place {
+        match &self.store {
             SourceStore::Dav(dav) => dav.open_ranges(&path),
             SourceStore::S3(s3) => s3.open_ranges(&path),
-            SourceStore::Near(store) => {
+            SourceStore::Local(store) => {
                 let source = store.open(&path)?;
                 let meta = source.stat()?.meta;
                 Ok((meta.size, Box::new(StoreFile(source))))
@@ -137,7 +137,7 @@ impl Mirrored {
     /// byte of it for the time `patience`. `report` is called once for each source that fails, with the reason.
     pub fn new(mut members: Vec<Member>, patience: Duration, report: Box<dyn Fn(&str) + Send + Sync>) -> Mirrored {
         members.truncate(MEMBERS_MAX);
-        let root = members.first().map(|first| first.at.clone()).unwrap_or_default();
+        let root = members.first().map(|first| first.path.clone()).unwrap_or_default();
         members.iter_mut().for_each(|member| member.root = root.clone());
         Mirrored { sources: Arc::new(SourceSet::new(members, patience, report)), memory: Arc::default() }
     }
@@ -153,16 +153,16 @@ impl Mirrored {
         self.sources.take_retry_may_succeed()
     }
 
-    fn memory(&self) -> MutexGuard<'_, SetMemory> {
+    fn remembered(&self) -> MutexGuard<'_, SetMemory> {
         self.memory.lock()
     }
 
     fn remember(&self, path: &RelPath, stat: Stat) {
-        let mut memory = self.memory();
-        if memory.files.len() >= FILES_MAX {
-            memory.files.clear();
+        let mut known = self.remembered();
+        if known.files.len() >= FILES_MAX {
+            known.files.clear();
         }
-        memory.files.insert(path.clone(), stat);
+        known.files.insert(path.clone(), stat);
     }
 
     /// Asks the first source, and the others only where it cannot be reached. Sources that have failed come last.
@@ -205,7 +205,7 @@ impl Store for Mirrored {
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {
-        let remembered = self.memory().files.get(path).copied();
+        let remembered = self.remembered().files.get(path).copied();
         if let Some(stat) = remembered.filter(|_| self.sources.is_doubtful(0)) {
             return Ok(stat);
         }
@@ -236,7 +236,7 @@ impl Store for Mirrored {
     }
 
     fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
-        let remembered = self.memory().files.get(path).copied();
+        let remembered = self.remembered().files.get(path).copied();
         let stat = match remembered {
             Some(stat) => stat,
             None => self.stat(path)?,
@@ -245,11 +245,11 @@ impl Store for Mirrored {
             return Err(Error::Kind { path: shown(path), found: "another kind of entry", wanted: "a file" });
         }
         let proof = {
-            let mut memory = self.memory();
-            if memory.proofs.len() >= FILES_MAX {
-                memory.proofs.clear();
+            let mut known = self.remembered();
+            if known.proofs.len() >= FILES_MAX {
+                known.proofs.clear();
             }
-            let (of, proof) = memory.proofs.entry(path.clone()).or_insert_with(|| (stat, Arc::default()));
+            let (of, proof) = known.proofs.entry(path.clone()).or_insert_with(|| (stat, Arc::default()));
             if of.meta != stat.meta {
                 (*of, *proof) = (stat, Arc::default());
             }

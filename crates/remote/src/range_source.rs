@@ -32,29 +32,29 @@ pub(crate) trait RangeSource: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum FailureScope {
     /// The failure may pass; after this number of seconds, where the server names a time.
-    Passing(Option<f64>),
+    Temporary(Option<f64>),
     /// The member cannot bring this file.
     File,
     /// The member cannot bring any file.
-    Ever,
+    AllFiles,
 }
 
 /// The failure of a member, and its scope.
 #[derive(Debug)]
 pub(crate) struct MemberFailure {
-    pub how: FailureScope,
+    pub scope: FailureScope,
     pub error: Error,
 }
 
 impl MemberFailure {
     /// A server's failure.
-    pub fn of(failed: RequestError, doing: &'static str, path: &RelPath) -> MemberFailure {
-        let how = match failed.fault {
-            _ if failed.may_retry => FailureScope::Passing(failed.pause.map(|pause| pause.as_secs_f64())),
-            Fault::Auth | Fault::Config if failed.general => FailureScope::Ever,
+    pub fn of(failed: RequestError, verb: &'static str, path: &RelPath) -> MemberFailure {
+        let scope = match failed.fault {
+            _ if failed.may_retry => FailureScope::Temporary(failed.pause.map(|pause| pause.as_secs_f64())),
+            Fault::Auth | Fault::Config if failed.affects_all_files => FailureScope::AllFiles,
             _ => FailureScope::File,
         };
-        MemberFailure { how, error: failed.doing(doing, path) }
+        MemberFailure { scope, error: failed.into_store_error(verb, path) }
     }
 
     /// The member has a directory where the others have a file.
@@ -65,12 +65,12 @@ impl MemberFailure {
 
 impl From<Error> for MemberFailure {
     fn from(error: Error) -> MemberFailure {
-        let how = match error.fault() {
-            Fault::Path => FailureScope::Passing(None),
-            Fault::Auth | Fault::Config if error.is_fatal() => FailureScope::Ever,
+        let scope = match error.fault() {
+            Fault::Path => FailureScope::Temporary(None),
+            Fault::Auth | Fault::Config if error.is_fatal() => FailureScope::AllFiles,
             _ => FailureScope::File,
         };
-        MemberFailure { how, error }
+        MemberFailure { scope, error }
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct RequestError {
     pub status: Option<u16>,
     pub fault: Fault,
     /// Requests for other files would fail in the same way.
-    pub general: bool,
+    pub affects_all_files: bool,
     /// One sentence, without a full stop.
     pub why: String,
     /// The same request may succeed later.
@@ -79,29 +79,48 @@ fn xml_message(text: &str) -> Option<&str> {
 
 impl RequestError {
     /// The server broke the protocol.
-    pub fn peer(why: impl Into<String>) -> RequestError {
+    pub fn protocol_error(why: impl Into<String>) -> RequestError {
         RequestError {
             status: None,
             fault: Fault::Peer,
-            general: false,
+            affects_all_files: false,
             why: why.into(),
             may_retry: false,
             pause: None,
         }
     }
 
+    /// The store's configuration is wrong.
+    pub fn config_error(why: impl Into<String>) -> RequestError {
+        RequestError { fault: Fault::Config, ..RequestError::protocol_error(why) }
+    }
+
     /// The connection broke, or could not be made.
-    pub fn path(why: impl Into<String>) -> RequestError {
-        RequestError { status: None, fault: Fault::Path, general: true, why: why.into(), may_retry: true, pause: None }
+    pub fn connection_error(why: impl Into<String>) -> RequestError {
+        RequestError {
+            status: None,
+            fault: Fault::Path,
+            affects_all_files: true,
+            why: why.into(),
+            may_retry: true,
+            pause: None,
+        }
     }
 
     /// A refusal, by its status and body.
-    pub fn status(host: &str, status: u16, body: &[u8]) -> RequestError {
+    pub fn refusal(host: &str, status: u16, body: &[u8]) -> RequestError {
         let (fault, general) = meaning(status);
         let text = explanation(body);
         let colon = if text.is_empty() { "" } else { ": " };
         let why = format!("{host} answered {status}{colon}{text}{}", remedy(status));
-        RequestError { status: Some(status), fault, general, why, may_retry: may_pass(status), pause: None }
+        RequestError {
+            status: Some(status),
+            fault,
+            affects_all_files: general,
+            why,
+            may_retry: may_pass(status),
+            pause: None,
+        }
     }
 
     /// This failure, for an upload whose bytes are lost: a retry has nothing to send.
@@ -117,13 +136,19 @@ impl RequestError {
         self.status.is_some_and(|status| statuses.contains(&status))
     }
 
-    /// The store's error for this failure; `doing` is the verb of its message.
-    pub fn doing(self, doing: &'static str, path: &RelPath) -> Error {
-        let io = |kind| Error::io(doing, path, std::io::Error::new(kind, self.why.clone()));
+    /// The store's error for this failure; `verb` is the one of its message.
+    pub fn into_store_error(self, verb: &'static str, path: &RelPath) -> Error {
+        let io = |kind| Error::io(verb, path, std::io::Error::new(kind, self.why.clone()));
         match self.status {
             Some(404 | 410) => io(std::io::ErrorKind::NotFound),
             Some(507) => io(std::io::ErrorKind::StorageFull),
-            _ => Error::Server { doing, path: shown(path), fault: self.fault, general: self.general, why: self.why },
+            _ => Error::Server {
+                doing: verb,
+                path: shown(path),
+                fault: self.fault,
+                general: self.affects_all_files,
+                why: self.why,
+            },
         }
     }
 }
@@ -132,16 +157,16 @@ impl From<ClientError> for RequestError {
     fn from(error: ClientError) -> RequestError {
         let why = with_causes(&error);
         match error {
-            ClientError::Url(_) => RequestError { fault: Fault::Config, ..RequestError::peer(why) },
+            ClientError::Url(_) => RequestError::config_error(why),
             ClientError::Forbidden { .. } => {
-                RequestError { fault: Fault::Auth, general: true, ..RequestError::peer(why) }
+                RequestError { fault: Fault::Auth, affects_all_files: true, ..RequestError::protocol_error(why) }
             }
             // Waiting does not make a certificate trusted.
             ClientError::Tls { source, .. } if source.kind() == std::io::ErrorKind::InvalidData => {
-                RequestError { fault: Fault::Auth, general: true, ..RequestError::peer(why) }
+                RequestError { fault: Fault::Auth, affects_all_files: true, ..RequestError::protocol_error(why) }
             }
-            ClientError::Protocol { .. } | ClientError::Redirects { .. } => RequestError::peer(why),
-            _ => RequestError::path(why),
+            ClientError::Protocol { .. } | ClientError::Redirects { .. } => RequestError::protocol_error(why),
+            _ => RequestError::connection_error(why),
         }
     }
 }
@@ -152,7 +177,7 @@ mod tests {
     use model::fault::Blame;
 
     fn error(status: u16) -> Error {
-        RequestError::status("h", status, b"no\r\nmore").doing("read", &RelPath::parse(b"d/f").unwrap())
+        RequestError::refusal("h", status, b"no\r\nmore").into_store_error("read", &RelPath::parse(b"d/f").unwrap())
     }
 
     #[test]

@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_lasting_failure_is_not_tried_again() {
         let mut retries = Retries::new(Duration::from_secs(60));
-        assert!(retries.wait(RequestError::peer("no")).is_err());
+        assert!(retries.wait(RequestError::protocol_error("no")).is_err());
     }
 
     #[test]

@@ -101,10 +101,10 @@ fn failed(error: object_store::Error) -> RequestError {
         object_store::Error::PermissionDenied { .. } => 403,
         object_store::Error::Unauthenticated { .. } => 401,
         object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. } => 501,
-        _ => return RequestError::peer(why),
+        _ => return RequestError::protocol_error(why),
     };
     let fault = if matches!(status, 401 | 403) { Fault::Auth } else { Fault::Peer };
-    RequestError { status: Some(status), fault, general: status == 401, ..RequestError::peer(why) }
+    RequestError { status: Some(status), fault, affects_all_files: status == 401, ..RequestError::protocol_error(why) }
 }
 
 fn facts(meta: &ObjectMeta) -> Facts {
@@ -148,9 +148,7 @@ impl S3 {
         if let Some(endpoint) = &bucket.endpoint {
             builder = builder.with_endpoint(endpoint_of(bucket, endpoint));
         }
-        let wrong = |why: String| {
-            RequestError { fault: Fault::Config, ..RequestError::peer(why) }.doing("open the bucket", &RelPath::root())
-        };
+        let wrong = |why: String| RequestError::config_error(why).into_store_error("open the bucket", &RelPath::root());
         let keys = Keys::new(&bucket.credentials).map_err(wrong)?;
         builder = match &keys {
             Some(keys) => builder.with_credentials(Arc::clone(keys) as _),
@@ -206,7 +204,7 @@ impl S3 {
     /// Copies within the server.
     fn copy(&self, from: &RelPath, to: &RelPath, replace: bool) -> S3Result<()> {
         if !replace && self.find(to)?.is_some() {
-            return Err(RequestError { status: Some(412), ..RequestError::peer(format!("{to} is there")) });
+            return Err(RequestError { status: Some(412), ..RequestError::protocol_error(format!("{to} is there")) });
         }
         let (from, to) = (self.key(from)?, self.key(to)?);
         let options = || CopyOptions::new().with_mode(CopyMode::Overwrite);
@@ -272,10 +270,10 @@ impl S3 {
     /// The key of a path. Keys are text.
     fn key(&self, path: &RelPath) -> S3Result<Path> {
         let whole = self.0.base.join_path(path);
-        let no = |why: String| RequestError { fault: Fault::Config, ..RequestError::peer(why) };
         let text = std::str::from_utf8(whole.as_bytes());
-        let text = text.map_err(|_| no(format!("{whole} is not text (UTF-8), as names on an S3 server must be")))?;
-        Path::parse(text).map_err(|e| no(e.to_string()))
+        let not_text = || format!("{whole} is not text (UTF-8), as names on an S3 server must be");
+        let text = text.map_err(|_| RequestError::config_error(not_text()))?;
+        Path::parse(text).map_err(|error| RequestError::config_error(error.to_string()))
     }
 }
 
@@ -288,7 +286,7 @@ fn check_copyable(path: &RelPath, facts: &Facts) -> S3Result<()> {
         "{path} has more than the 5 GiB that S3 copies in one piece; nothing was changed; copy it with longhaul cp under its new \
          name, then remove it under the old one"
     );
-    Err(RequestError { fault: Fault::Config, ..RequestError::peer(why) })
+    Err(RequestError::config_error(why))
 }
 
 impl Namespace for S3 {
@@ -336,8 +334,8 @@ impl Namespace for S3 {
 }
 
 impl Store for S3 {
-    fn carried(&self) -> Option<store::PayloadProtection> {
-        self.0.server.carried()
+    fn payload_protection(&self) -> Option<store::PayloadProtection> {
+        self.0.server.payload_protection()
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -354,7 +352,8 @@ impl Store for S3 {
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {
-        self.facts(path).map(|facts| facts.stat(self.host(), path)).map_err(|failed| failed.doing("examine", path))
+        let facts = self.facts(path).map_err(|failed| failed.into_store_error("examine", path))?;
+        Ok(facts.stat(self.host(), path))
     }
 
     fn is_dir(&self, path: &RelPath) -> bool {
@@ -362,7 +361,7 @@ impl Store for S3 {
     }
 
     fn list(&self, path: &RelPath) -> Result<Entries> {
-        let cannot = |failed: RequestError| failed.doing("list", path);
+        let cannot = |failed: RequestError| failed.into_store_error("list", path);
         let entries = self.ask_entries(path).map_err(cannot)?;
         if entries.is_empty() && !path.is_root() {
             match self.ask_facts(path).map_err(cannot)?.kind {
@@ -378,11 +377,11 @@ impl Store for S3 {
     }
 
     fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
-        let facts = self.facts_to_read(path).map_err(|failed| failed.doing("open", path))?;
+        let facts = self.facts_to_read(path).map_err(|failed| failed.into_store_error("open", path))?;
         if facts.kind == Kind::Dir {
             return Err(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" });
         }
-        let key = self.key(path).map_err(|failed| failed.doing("open", path))?;
+        let key = self.key(path).map_err(|failed| failed.into_store_error("open", path))?;
         Ok(Arc::new(reading::open(self, path, key, facts)))
     }
 
@@ -390,7 +389,7 @@ impl Store for S3 {
         if path.is_root() {
             return unsupported("the bucket itself as a file");
         }
-        let key = self.key(path).map_err(|failed| failed.doing("create", path))?;
+        let key = self.key(path).map_err(|failed| failed.into_store_error("create", path))?;
         // S3 permits objects below objects, which no file system permits.
         let parent = path.parent();
         let is_checked = self.parents().contains(&parent);
@@ -404,11 +403,11 @@ impl Store for S3 {
     }
 
     fn make_dir(&self, path: &RelPath) -> Result<()> {
-        self.key(path).map_err(|failed| failed.doing("create", path))?;
+        self.key(path).map_err(|failed| failed.into_store_error("create", path))?;
         if path.is_root() {
             return Ok(());
         }
-        let cannot = |failed: RequestError| failed.doing("create", path);
+        let cannot = |failed: RequestError| failed.into_store_error("create", path);
         match self.facts(path) {
             Ok(facts) if facts.kind == Kind::Dir => return Ok(()),
             Ok(_) => return Err(Error::Kind { path: shown(path), found: "a file", wanted: "a directory" }),
@@ -420,7 +419,7 @@ impl Store for S3 {
             return Err(Error::io("create", path, std::io::Error::from(ErrorKind::NotFound)));
         }
         self.made().insert(path.clone());
-        self.0.cache.learn(path, Facts::dir());
+        self.0.cache.store(path, Facts::dir());
         Ok(())
     }
 
@@ -434,7 +433,7 @@ impl Store for S3 {
             self.ask_facts(to).and_then(|facts| check_copyable(to, &facts)).and_then(|()| self.copy(to, path, replace));
         copied.map_err(|failed| match failed.status {
             Some(412) => Error::Exists(shown(path)),
-            _ => failed.doing("create", path),
+            _ => failed.into_store_error("create", path),
         })?;
         self.0.cache.invalidate(path);
         Ok(())
@@ -448,7 +447,7 @@ impl Store for S3 {
         if path.is_root() {
             return unsupported("removing the bucket");
         }
-        let cannot = |failed: RequestError| failed.doing("remove", path);
+        let cannot = |failed: RequestError| failed.into_store_error("remove", path);
         // To S3 a DELETE of a missing object is a success.
         if self.ask_facts(path).map_err(cannot)?.kind == Kind::Dir {
             if !self.ask_entries(path).map_err(cannot)?.is_empty() {
@@ -465,7 +464,7 @@ impl Store for S3 {
     /// S3 has no rename: each object is copied and then removed. A rename that breaks off leaves every object under at least one of
     /// the two names.
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
-        let cannot = |failed: RequestError| failed.doing("rename", from);
+        let cannot = |failed: RequestError| failed.into_store_error("rename", from);
         let io = |kind| Err(Error::io("rename", from, std::io::Error::from(kind)));
         if from.is_root() || to.is_root() {
             return unsupported("renaming the bucket");

@@ -46,10 +46,10 @@ const IDLE_MAX: usize = 64;
 /// The most bytes that are read of the body of a refusal.
 const REFUSAL_BYTES: usize = 64 << 10;
 /// The longest time that a server may take to answer a request without a body.
-pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The longest time that a server may take to answer an upload, a change or a request for a digest: some servers write a file a
 /// second time, or read all of it back.
-pub(crate) const SETTLE: Duration = Duration::from_secs(600);
+pub(crate) const CHANGE_ANSWER_MAX: Duration = Duration::from_secs(600);
 
 /// A client of servers, with its idle connections.
 pub(crate) struct Server {
@@ -86,7 +86,7 @@ impl<'a> ClientRequest<'a> {
     /// A request without a body, with a short response.
     pub fn plain(method: &'a Method, url: &'a HttpUrl, headers: &'a Headers) -> ClientRequest<'a> {
         let takes_long = method.changes() || headers.get("want-digest").is_some();
-        let within = if takes_long { SETTLE } else { SILENCE };
+        let within = if takes_long { CHANGE_ANSWER_MAX } else { ANSWER_MAX };
         ClientRequest { method, url, headers, body: b"", most: REFUSAL_BYTES, follow: true, within }
     }
 }
@@ -120,7 +120,7 @@ impl StreamingResponse {
 
 /// The failure that a response reports. A `Retry-After` in it holds for all requests of this process to that server.
 fn refused(url: &HttpUrl, response: &Response, body: &[u8]) -> RequestError {
-    let failed = RequestError::status(url.authority(), response.status, body);
+    let failed = RequestError::refusal(url.authority(), response.status, body);
     match retry_after(response.headers.get("retry-after")).filter(|_| failed.may_retry) {
         Some(pause) => {
             pauses::record(&origin(url), pause);
@@ -161,7 +161,7 @@ impl Server {
             Some(left) => {
                 let seconds = left.as_secs_f64().ceil();
                 let why = format!("{} asks for a pause of another {seconds} s", url.authority());
-                Err(RequestError { status: Some(429), pause: Some(left), ..RequestError::path(why) })
+                Err(RequestError { status: Some(429), pause: Some(left), ..RequestError::connection_error(why) })
             }
         }
     }
@@ -206,7 +206,8 @@ impl Server {
         if !url.is_secure() || has_credential {
             return Ok(None);
         }
-        let wrong = |why| RequestError { fault: Fault::Config, general: true, ..RequestError::peer(why) };
+        let wrong =
+            |why| RequestError { fault: Fault::Config, affects_all_files: true, ..RequestError::protocol_error(why) };
         (self.settings.token)().map_err(wrong)
     }
 
@@ -230,7 +231,7 @@ impl Server {
                 if !request.body.is_empty() {
                     client.write(request.body)?;
                 }
-                client.answer_within(request.method, request.within)
+                client.final_response_within(request.method, request.within)
             };
             match exchange() {
                 Ok((response, body)) => {
@@ -252,7 +253,7 @@ impl Server {
     }
 
     /// Whether files were carried by TLS or, at least one of them, in clear.
-    pub fn carried(&self) -> Option<PayloadProtection> {
+    pub fn payload_protection(&self) -> Option<PayloadProtection> {
         let [tls, plain] = [0, 1].map(|kind| self.carried[kind].load(Ordering::Relaxed));
         plain.then_some(PayloadProtection::Plain).or(tls.then_some(PayloadProtection::Tls))
     }
@@ -332,7 +333,7 @@ impl Server {
             Ok(body) => body,
             Err(ClientError::Broken { source, .. }) if source.kind() == std::io::ErrorKind::FileTooLarge => {
                 let why = format!("{} sends more than the {most} bytes that were expected", streaming.url.authority());
-                return Err(RequestError::peer(why));
+                return Err(RequestError::protocol_error(why));
             }
             Err(error) => return Err(error.into()),
         };
@@ -370,7 +371,10 @@ mod tests {
         let url = HttpUrl::parse("http://h/f").unwrap();
         let within = |method, headers: &Headers| ClientRequest::plain(&method, &url, headers).within;
         let wants = Headers::new().with("Want-Digest", "adler32");
-        assert_eq!(within(Method::Head, &wants), SETTLE);
-        assert_eq!((within(Method::Head, &Headers::new()), within(Method::Delete, &Headers::new())), (SILENCE, SETTLE));
+        assert_eq!(within(Method::Head, &wants), CHANGE_ANSWER_MAX);
+        assert_eq!(
+            (within(Method::Head, &Headers::new()), within(Method::Delete, &Headers::new())),
+            (ANSWER_MAX, CHANGE_ANSWER_MAX)
+        );
     }
 }

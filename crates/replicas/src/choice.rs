@@ -58,10 +58,11 @@ impl Shortage {
     fn sentence(&self) -> String {
         let listed = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let copies = if self.wanted == 1 { "1 copy".to_owned() } else { format!("{} copies", self.wanted) };
-        let mut text = format!("{copies} cannot be placed: the expression means {}", listed(&self.able));
+        let mut text = format!("{copies} cannot be placed: the expression matches {}", listed(&self.able));
         if !self.full.is_empty() {
             let bytes = model::Bytes(self.bytes);
-            text += &format!(", and {} with no room for {bytes}", listed(&self.full));
+            let have = if self.full.len() == 1 { "has" } else { "have" };
+            text += &format!(", and {}, which {have} no room for {bytes}", listed(&self.full));
         }
         match self.able.len() {
             0 if self.full.is_empty() => text += "; name endpoints that are described, with storage",
@@ -202,13 +203,13 @@ mod tests {
         let error = choose(&candidates, Choice { copies: 3, bytes: 1, group: 0 }).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "3 copies cannot be placed: the expression means a, b; ask for 2, or name more endpoints"
+            "3 copies cannot be placed: the expression matches a, b; ask for 2, or name more endpoints"
         );
         candidates[1].quota_bytes = Some(5);
         let error = choose(&candidates, Choice { copies: 2, bytes: 2_000_000, group: 0 }).unwrap_err();
-        assert!(error.to_string().contains("means a, and b with no room for"), "{error}");
+        assert!(error.to_string().contains("matches a, and b, which has no room for"), "{error}");
         let error = choose(&[], Choice { copies: 1, bytes: 1, group: 0 }).unwrap_err();
-        assert!(error.to_string().contains("means none; name endpoints"), "{error}");
+        assert!(error.to_string().contains("matches none; name endpoints"), "{error}");
     }
 
     #[test]

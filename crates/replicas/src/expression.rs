@@ -20,7 +20,7 @@ pub enum Expression {
     /// `key=value`, `key<number` or `key>number`; in a value, `*` stands for any characters.
     Attribute {
         /// The key of the attribute.
-        word: String,
+        key: String,
         /// How its value is compared.
         comparison: Comparison,
         /// The value that it is compared with.
@@ -54,7 +54,7 @@ pub enum Operator {
 
 /// Why a text is no expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no expression of endpoints: at character {at}, {why}")]
+#[error("{text:?} is not a valid expression of endpoints: at character {at}, {why}")]
 pub struct ExpressionError {
     /// The text, or its beginning.
     pub text: String,
@@ -90,10 +90,11 @@ impl Expression {
         match self {
             Expression::All => true,
             Expression::Named(name) => {
-                is_like(name, endpoint) || attributes.get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+                matches_pattern(name, endpoint)
+                    || attributes.get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
             }
-            Expression::Attribute { word, comparison, value } => {
-                attributes.get(word).is_some_and(|found| compare(found, *comparison, value))
+            Expression::Attribute { key, comparison, value } => {
+                attributes.get(key).is_some_and(|found| compare(found, *comparison, value))
             }
             Expression::Joined(left, operator, right) => {
                 let (left, right) = (left.matches(endpoint, attributes), right.matches(endpoint, attributes));
@@ -110,7 +111,7 @@ impl Expression {
 fn compare(found: &str, comparison: Comparison, value: &str) -> bool {
     let numbers = || Some((found.parse::<f64>().ok()?, value.parse::<f64>().ok()?));
     match comparison {
-        Comparison::Equal => is_like(value, found) || is_same_truth(value, found),
+        Comparison::Equal => matches_pattern(value, found) || is_same_truth(value, found),
         Comparison::Less => numbers().is_some_and(|(found, value)| found < value),
         Comparison::Greater => numbers().is_some_and(|(found, value)| found > value),
     }
@@ -122,7 +123,7 @@ fn is_same_truth(a: &str, b: &str) -> bool {
 }
 
 /// Whether a text matches a pattern, in which `*` stands for any characters.
-pub fn is_like(pattern: &str, text: &str) -> bool {
+pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };
     let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
@@ -148,7 +149,7 @@ impl fmt::Display for Expression {
         match self {
             Expression::All => f.write_str("*"),
             Expression::Named(name) => f.write_str(name),
-            Expression::Attribute { word, comparison, value } => write!(f, "{word}{}{value}", comparison.symbol()),
+            Expression::Attribute { key, comparison, value } => write!(f, "{key}{}{value}", comparison.symbol()),
             Expression::Joined(left, operator, right) => {
                 write!(f, "{left}{}", operator.symbol())?;
                 match **right {
@@ -168,7 +169,7 @@ mod tests {
 
     fn endpoints() -> Vec<(&'static str, Attributes)> {
         let of = |pairs: &[(&str, &str)]| {
-            pairs.iter().map(|(word, value)| ((*word).to_owned(), (*value).to_owned())).collect::<Attributes>()
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<Attributes>()
         };
         vec![
             ("cern", of(&[("region", "eu"), ("tier", "0"), ("tape", "true")])),
@@ -242,9 +243,9 @@ mod tests {
         let leaf = prop_oneof![
             Just(Expression::All),
             word.prop_map(Expression::Named),
-            (word, word).prop_map(|(word, value)| Expression::Attribute { word, comparison: Comparison::Equal, value }),
-            (word, 0..99u8).prop_map(|(word, value)| Expression::Attribute {
-                word,
+            (word, word).prop_map(|(key, value)| Expression::Attribute { key, comparison: Comparison::Equal, value }),
+            (word, 0..99u8).prop_map(|(key, value)| Expression::Attribute {
+                key: key.to_owned(),
                 comparison: Comparison::Less,
                 value: value.to_string()
             }),
@@ -269,7 +270,7 @@ mod tests {
 
         #[test]
         fn a_pattern_matches_a_text_with_its_parts(parts in proptest::collection::vec("[ab]{0,3}", 1..5)) {
-            prop_assert!(is_like(&parts.join("*"), &parts.join("ab")));
+            prop_assert!(matches_pattern(&parts.join("*"), &parts.join("ab")));
         }
     }
 }

@@ -22,6 +22,6 @@ mod naming;
 
 pub use audit::{Audit, Difference, KnownCopy, ListedFile, YOUNG_MS};
 pub use choice::{Candidate, Choice, Shortage, choose, spread};
-pub use expression::{Attributes, Expression, ExpressionError, is_like};
+pub use expression::{Attributes, Expression, ExpressionError, matches_pattern};
 pub use name::{DataName, NAME_BYTES_MAX, NameError, SCOPE_BYTES_MAX, check_scope};
 pub use naming::Naming;

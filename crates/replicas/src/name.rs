@@ -24,7 +24,7 @@ pub enum NameError {
     NoScope(String),
     /// The scope is empty, too long, or has characters that a scope may not have.
     #[error(
-        "{0:?} is no scope: letters, digits, '.', '_' and '-', {SCOPE_BYTES_MAX} bytes at most, and a letter or digit first"
+        "{0:?} is not a valid scope: letters, digits, '.', '_' and '-', {SCOPE_BYTES_MAX} bytes at most, and a letter or digit first"
     )]
     Scope(String),
     /// The name is too long.
@@ -37,7 +37,7 @@ pub enum NameError {
     },
     /// The name has a part or a character that a name may not have.
     #[error(
-        "{0:?} is no name: it has parts between slashes, none of them empty, '.' or '..', without control characters, '\\' and ':'"
+        "{0:?} is not a valid name: it has parts between slashes, none of them empty, '.' or '..', without control characters, '\\' and ':'"
     )]
     Name(String),
 }
@@ -127,16 +127,16 @@ mod tests {
         let long = format!("s:{}", "x".repeat(10_000));
         for (text, why) in [
             ("scan-7", "has no scope"),
-            (":scan-7", "is no scope"),
-            ("a b:scan-7", "is no scope"),
-            ("-a:scan-7", "is no scope"),
-            ("s:", "is no name"),
-            ("s:/etc", "is no name"),
-            ("s:a//b", "is no name"),
-            ("s:a/../b", "is no name"),
-            ("s:a\nb", "is no name"),
-            ("s:a:b", "is no name"),
-            ("s: a", "is no name"),
+            (":scan-7", "is not a valid scope"),
+            ("a b:scan-7", "is not a valid scope"),
+            ("-a:scan-7", "is not a valid scope"),
+            ("s:", "is not a valid name"),
+            ("s:/etc", "is not a valid name"),
+            ("s:a//b", "is not a valid name"),
+            ("s:a/../b", "is not a valid name"),
+            ("s:a\nb", "is not a valid name"),
+            ("s:a:b", "is not a valid name"),
+            ("s: a", "is not a valid name"),
             (long.as_str(), "has 10000"),
         ] {
             let error = text.parse::<DataName>().unwrap_err().to_string();

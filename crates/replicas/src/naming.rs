@@ -76,7 +76,7 @@ impl FromStr for Naming {
     fn from_str(word: &str) -> Result<Naming, String> {
         let all = [Naming::Identity, Naming::Hash];
         let found = all.into_iter().find(|naming| naming.word() == word);
-        found.ok_or_else(|| format!("{word:?} is no naming: identity or hash"))
+        found.ok_or_else(|| format!("{word:?} is not a valid naming: identity or hash"))
     }
 }
 

@@ -159,13 +159,13 @@ impl SeriesReader {
 
 fn add_facts(facts: &mut StreamFacts, kernel: &Kernel, tcp: &Tcp, sent_bytes: f64) {
     if kernel.rtt_s > 0.0 {
-        facts.rtt.note(kernel.rtt_s);
+        facts.rtt.add(kernel.rtt_s);
     }
     if kernel.min_rtt_s > 0.0 {
         facts.min_rtt_s = Some(facts.min_rtt_s.map_or(kernel.min_rtt_s, |known| known.min(kernel.min_rtt_s)));
     }
-    facts.cwnd.note(kernel.cwnd_segments as f64);
-    facts.delivery_rate.note(kernel.delivery_rate_bit_s);
+    facts.cwnd.add(kernel.cwnd_segments as f64);
+    facts.delivery_rate.add(kernel.delivery_rate_bit_s);
     facts.mss_bytes = kernel.mss_bytes;
     facts.pace_bit_s = kernel.pace_bit_s;
     facts.window_bytes = kernel.window_bytes;

@@ -172,10 +172,10 @@ fn add_kernel(timeline: &mut TransferTimeline, stream: u32, from_s: f64, to_s: f
 
 fn add_facts(facts: &mut StreamFacts, rtt_s: f64, kernel: &Kernel) {
     if rtt_s > 0.0 {
-        facts.rtt.note(rtt_s);
+        facts.rtt.add(rtt_s);
     }
-    facts.cwnd.note(kernel.cwnd_bytes as f64 / f64::from(kernel.mss_bytes.max(1)));
-    facts.delivery_rate.note(kernel.delivery_rate_bit_s as f64);
+    facts.cwnd.add(kernel.cwnd_bytes as f64 / f64::from(kernel.mss_bytes.max(1)));
+    facts.delivery_rate.add(kernel.delivery_rate_bit_s as f64);
 }
 
 fn expected(result: &DirectionReport) -> Option<Sheet> {
@@ -195,7 +195,7 @@ fn hosts(near: &Use, far: &Use) -> Option<Sheet> {
         row("program", &|host| or_dash(&host.software)),
         row("kernel", &|host| or_dash(&host.kernel)),
         row("processors", &|host| host.processors.to_string()),
-        row("of them busy, with everything", &|host| format::percent(host.busy)),
+        row("processors busy, all programs", &|host| format::percent(host.busy)),
         row("with this test", &|host| format::percent(host.own)),
         row("taken by a hypervisor", &|host| format::percent(host.steal)),
         row("held back by a quota", &|host| format::percent(host.held_back)),

@@ -429,7 +429,7 @@ impl TransferTimeline {
         let receiver = Shares::of_receiver(&received.account(), spare);
         // The end that wrote the series reports all of its time; the other end's reports may reach beyond its streams' time.
         let near = if self.sends() { &sender } else { &receiver };
-        let limit = near.as_ref().map(|_| verdict::held(sender.as_ref(), receiver.as_ref()));
+        let limit = near.as_ref().map(|_| verdict::limiting_part(sender.as_ref(), receiver.as_ref()));
         let is_known = sender.is_some() || receiver.is_some();
         let tcp = if self.sends() { cell.tcp } else { Tcp::default() };
         (to_s > from_s && (is_known || tcp.stream_s > 0.0)).then_some(Moment {

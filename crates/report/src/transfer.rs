@@ -168,10 +168,10 @@ fn ends(receipt: &Receipt) -> Option<Sheet> {
     };
     let sizes = |bytes: u64| if bytes > 0 { Bytes(bytes).to_string() } else { format::NONE.into() };
     let rows = vec![
-        row("it", &|end| if end.sends { "sent".into() } else { "received".into() }),
+        row("role", &|end| if end.sends { "sent".into() } else { "received".into() }),
         row("threads", &|end| end.threads.to_string()),
         row("processors", &|end| end.processors.to_string()),
-        row("of them busy, with everything", &|end| format::percent(end.busy)),
+        row("processors busy, all programs", &|end| format::percent(end.busy)),
         row("threads' time: processor", &|end| format::percent(end.cpu)),
         row("waiting for files", &|end| format::percent(end.storage)),
         row("waiting for the socket", &|end| format::percent(end.socket)),

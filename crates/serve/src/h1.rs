@@ -75,7 +75,7 @@ impl Connection {
     pub fn serve(mut self, service: &dyn Service, others_wait: &dyn Fn() -> bool) -> Option<Connection> {
         loop {
             if !self.is_readable_within(&NEXT_REQUEST_WITHIN) {
-                self.conn.rest();
+                self.conn.free_buffers();
                 return Some(self);
             }
             if !self.answer(service) {
@@ -83,7 +83,7 @@ impl Connection {
                 return None;
             }
             if others_wait() {
-                self.conn.rest();
+                self.conn.free_buffers();
                 return Some(self);
             }
         }
@@ -229,8 +229,8 @@ impl<'a> H1<'a> {
         let body = Body::new(framing);
         H1 {
             connection,
-            waits_to_send: request.waits() && !is_empty,
-            keeps_alive: request.keeps(),
+            waits_to_send: request.waits_for_continue() && !is_empty,
+            keeps_alive: request.keeps_connection(),
             request,
             body_pace: BodyPace::new(body.length()),
             body,

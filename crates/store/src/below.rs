@@ -11,8 +11,8 @@ use model::name::RelPath;
 use model::{Algorithm, Timestamp};
 
 use crate::{
-    AttributeSelection, Capabilities, Entries, Error, Facts, Lineage, PathRules, PayloadProtection, Result, Sink,
-    Source, Space, Stat, Store, make_dirs,
+    AttributeSelection, Capabilities, Entries, Error, Lineage, PathRules, PayloadProtection, Result, Sink, Source,
+    Space, Stat, Store, WantedMetadata, make_dirs,
 };
 
 /// The store below a directory; none of its paths leads out of it. Links on the path to the directory are followed as everywhere in
@@ -71,8 +71,8 @@ impl Store for Below {
         self.store.capabilities()
     }
 
-    fn carried(&self) -> Option<PayloadProtection> {
-        self.store.carried()
+    fn payload_protection(&self) -> Option<PayloadProtection> {
+        self.store.payload_protection()
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {
@@ -120,11 +120,11 @@ impl Store for Below {
         self.store.attributes(&self.at(path), asked)
     }
 
-    fn differs(&self, path: &RelPath, from: &Facts<'_>) -> Result<bool> {
+    fn differs(&self, path: &RelPath, from: &WantedMetadata<'_>) -> Result<bool> {
         self.store.differs(&self.at(path), from)
     }
 
-    fn refresh(&self, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
+    fn refresh(&self, path: &RelPath, to: &WantedMetadata<'_>) -> Result<bool> {
         self.store.refresh(&self.at(path), to)
     }
 

@@ -10,39 +10,39 @@ use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, 
 
 /// `null:`, or `zero:`, which has one file of zeros at its root.
 #[derive(Clone, Copy, Debug)]
-pub enum End {
+pub enum DisklessStore {
     /// Accepts everything and keeps nothing.
     Null,
     /// A file with this number of zero bytes.
     Zero(u64),
 }
 
-impl End {
+impl DisklessStore {
     fn word(self) -> &'static str {
         match self {
-            End::Null => "null:",
-            End::Zero(_) => "zero:",
+            DisklessStore::Null => "null:",
+            DisklessStore::Zero(_) => "zero:",
         }
     }
 
     fn only_null<T>(self, what: &'static str, value: T) -> Result<T> {
         match self {
-            End::Null => Ok(value),
-            End::Zero(_) => Err(Error::Unsupported { what, store: self.word() }),
+            DisklessStore::Null => Ok(value),
+            DisklessStore::Zero(_) => Err(Error::Unsupported { what, store: self.word() }),
         }
     }
 
     fn facts(self) -> Stat {
         let size = match self {
-            End::Null => 0,
-            End::Zero(size) => size,
+            DisklessStore::Null => 0,
+            DisklessStore::Zero(size) => size,
         };
         let meta = Meta { kind: Kind::File, mode: 0o644, size, mtime: Timestamp::default() };
         Stat { meta, identity: (0, 0), names: 1, allocated: size, changed: None }
     }
 }
 
-impl Store for End {
+impl Store for DisklessStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             writes: Writes::Anywhere,
@@ -58,13 +58,13 @@ impl Store for End {
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {
         match self {
-            End::Zero(_) if path.is_root() => Ok(self.facts()),
+            DisklessStore::Zero(_) if path.is_root() => Ok(self.facts()),
             _ => Err(Error::io("examine", path, std::io::Error::from(std::io::ErrorKind::NotFound))),
         }
     }
 
     fn is_dir(&self, _path: &RelPath) -> bool {
-        matches!(self, End::Null)
+        matches!(self, DisklessStore::Null)
     }
 
     fn list(&self, _path: &RelPath) -> Result<Entries> {
@@ -85,7 +85,7 @@ impl Store for End {
     }
 
     fn join(&self, _path: &RelPath, _tag: &str, _size: u64) -> Result<Option<Arc<dyn Sink>>> {
-        Ok(matches!(self, End::Null).then(|| Arc::new(*self) as Arc<dyn Sink>))
+        Ok(matches!(self, DisklessStore::Null).then(|| Arc::new(*self) as Arc<dyn Sink>))
     }
 
     fn make_dir(&self, _path: &RelPath) -> Result<()> {
@@ -113,7 +113,7 @@ impl Store for End {
     }
 }
 
-impl Source for End {
+impl Source for DisklessStore {
     fn zeros_at(&self, offset: u64, len: usize) -> Option<usize> {
         Some(self.facts().meta.size.saturating_sub(offset).min(len as u64) as usize)
     }
@@ -134,7 +134,7 @@ impl Source for End {
     }
 }
 
-impl Sink for End {
+impl Sink for DisklessStore {
     fn write_at(&self, _buffer: &[u8], _offset: u64) -> Result<()> {
         Ok(())
     }

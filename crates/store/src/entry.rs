@@ -14,8 +14,8 @@ use model::{Algorithm, Kind, Timestamp};
 
 use crate::error::{kind_phrase, shown};
 use crate::{
-    AttributeSelection, Capabilities, Entries, Error, Facts, Lineage, PathRules, PayloadProtection, Result, Sink,
-    Source, Space, Stat, Store, below_of,
+    AttributeSelection, Capabilities, Entries, Error, Lineage, PathRules, PayloadProtection, Result, Sink, Source,
+    Space, Stat, Store, WantedMetadata, below_of,
 };
 
 /// The entry at `path` of a store as a store of its own, and its path in that store. `strictly`: the path is one that a
@@ -106,8 +106,8 @@ impl Store for GrantedEntry {
         self.parent.capabilities()
     }
 
-    fn carried(&self) -> Option<PayloadProtection> {
-        self.parent.carried()
+    fn payload_protection(&self) -> Option<PayloadProtection> {
+        self.parent.payload_protection()
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {
@@ -173,12 +173,12 @@ impl Store for GrantedEntry {
         store.attributes(&path, asked)
     }
 
-    fn differs(&self, path: &RelPath, from: &Facts<'_>) -> Result<bool> {
+    fn differs(&self, path: &RelPath, from: &WantedMetadata<'_>) -> Result<bool> {
         let (store, path) = self.at(path)?;
         store.differs(&path, from)
     }
 
-    fn refresh(&self, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
+    fn refresh(&self, path: &RelPath, to: &WantedMetadata<'_>) -> Result<bool> {
         let (store, path) = self.at(path)?;
         store.refresh(&path, to)
     }

@@ -10,8 +10,8 @@ use model::name::RelPath;
 use model::{Algorithm, Timestamp};
 
 use crate::{
-    AttributeSelection, Capabilities, Entries, Facts, FileAnnouncement, Finish, Lineage, PathRules, PayloadProtection,
-    Result, Sink, Source, Space, Stat, Store,
+    AttributeSelection, Capabilities, Entries, FileAnnouncement, Finish, Lineage, PathRules, PayloadProtection, Result,
+    Sink, Source, Space, Stat, Store, WantedMetadata,
 };
 
 /// A change of an entry.
@@ -25,13 +25,13 @@ pub enum Change {
 
 /// Decides about the changes of a store.
 pub trait Guard: Send + Sync + Debug {
-    /// Checks that a change may be made. `is_there` looks whether the entry exists.
+    /// Checks that a change may be made. `exists` looks whether the entry exists.
     ///
     /// # Errors
     /// The reason why the change is refused.
-    fn agree(&self, path: &RelPath, change: Change, is_there: &dyn Fn() -> bool) -> Result<()>;
+    fn agree(&self, path: &RelPath, change: Change, exists: &dyn Fn() -> bool) -> Result<()>;
     /// Called after an entry was removed.
-    fn is_gone(&self, path: &RelPath);
+    fn removed(&self, path: &RelPath);
     /// Called after a file got its name.
     fn added(&self, _path: &RelPath) {}
 }
@@ -63,8 +63,8 @@ impl Store for Guarded {
         self.store.capabilities()
     }
 
-    fn carried(&self) -> Option<PayloadProtection> {
-        self.store.carried()
+    fn payload_protection(&self) -> Option<PayloadProtection> {
+        self.store.payload_protection()
     }
 
     fn confined(&self, dir: &RelPath, rules: PathRules) -> Result<Option<Arc<dyn Store>>> {
@@ -119,11 +119,11 @@ impl Store for Guarded {
         self.store.attributes(path, asked)
     }
 
-    fn differs(&self, path: &RelPath, from: &Facts<'_>) -> Result<bool> {
+    fn differs(&self, path: &RelPath, from: &WantedMetadata<'_>) -> Result<bool> {
         self.store.differs(path, from)
     }
 
-    fn refresh(&self, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
+    fn refresh(&self, path: &RelPath, to: &WantedMetadata<'_>) -> Result<bool> {
         if !self.store.differs(path, to)? {
             return Ok(false);
         }
@@ -164,7 +164,7 @@ impl Store for Guarded {
     fn remove(&self, path: &RelPath) -> Result<()> {
         self.agree(path, Change::Gone)?;
         self.store.remove(path)?;
-        self.guard.is_gone(&self.dir.join_path(path));
+        self.guard.removed(&self.dir.join_path(path));
         Ok(())
     }
 
@@ -176,7 +176,7 @@ impl Store for Guarded {
         self.agree(from, Change::Gone)?;
         self.agree(to, Change::Put)?;
         self.store.rename(from, to, replace)?;
-        self.guard.is_gone(&self.dir.join_path(from));
+        self.guard.removed(&self.dir.join_path(from));
         self.guard.added(&self.dir.join_path(to));
         Ok(())
     }
@@ -224,8 +224,8 @@ impl Sink for GuardedSink {
         self.sink.reserve(size)
     }
 
-    fn reached(&self, end: u64) {
-        self.sink.reached(end);
+    fn note_written_to(&self, end: u64) {
+        self.sink.note_written_to(end);
     }
 
     fn publish(&self) -> Result<()> {
@@ -280,7 +280,7 @@ mod tests {
             if path.to_string().contains("shut") { Err(Error::Escapes(path.to_string())) } else { Ok(()) }
         }
 
-        fn is_gone(&self, path: &RelPath) {
+        fn removed(&self, path: &RelPath) {
             self.0.lock().push(path.to_string());
         }
     }
@@ -321,7 +321,7 @@ mod tests {
             if *calls > 1 { Err(Error::Escapes(path.to_string())) } else { Ok(()) }
         }
 
-        fn is_gone(&self, _path: &RelPath) {}
+        fn removed(&self, _path: &RelPath) {}
     }
 
     #[test]

@@ -126,9 +126,9 @@ pub struct Lineage {
     pub above: Vec<(u64, u64)>,
 }
 
-/// The facts that an entry should have besides its data.
+/// The metadata that an entry should have.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct WantedMetadata<'a> {
     /// Permission bits.
     pub mode: u32,
     /// Last change.
@@ -251,12 +251,12 @@ pub trait Store: Send + Sync + Debug {
         Lineage::default()
     }
     /// Whether an entry has other facts than these. Idempotent.
-    fn differs(&self, _path: &RelPath, _from: &Facts<'_>) -> Result<bool> {
+    fn differs(&self, _path: &RelPath, _from: &WantedMetadata<'_>) -> Result<bool> {
         Ok(false)
     }
     /// Gives an entry the facts that it should have. Returns whether any were different. New files get theirs in [`Sink::commit`]. A
     /// store without owners and modes does nothing. Idempotent.
-    fn refresh(&self, _path: &RelPath, _to: &Facts<'_>) -> Result<bool> {
+    fn refresh(&self, _path: &RelPath, _to: &WantedMetadata<'_>) -> Result<bool> {
         Ok(false)
     }
     /// Space on the device of a directory; `None` where the store has no bound. Idempotent.
@@ -285,7 +285,7 @@ pub trait Store: Send + Sync + Debug {
         Ok(None)
     }
     /// Whether the bytes of files have crossed the network by TLS so far; `None` where none have crossed a network.
-    fn carried(&self) -> Option<PayloadProtection> {
+    fn payload_protection(&self) -> Option<PayloadProtection> {
         None
     }
     /// Those of the wanted digests that the back end itself reports, without reading the file here. Idempotent.
@@ -358,7 +358,7 @@ pub trait Sink: Send + Sync + Debug {
         Ok(false)
     }
     /// Notes that a process that has joined the file has written up to an offset ([`Store::join`]).
-    fn reached(&self, _end: u64) {}
+    fn note_written_to(&self, _end: u64) {}
     /// Makes the bytes written so far visible to all hosts that share the file system, and reports errors that were delayed. Costs nothing
     /// on a local file system.
     fn publish(&self) -> Result<()> {

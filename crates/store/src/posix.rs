@@ -31,8 +31,8 @@ use self::file::UnfinishedFile;
 pub use self::names::{is_temporary_name, temporary_name};
 use crate::error::{kind_phrase, shown};
 use crate::{
-    AttributeSelection, Capabilities, Entries, Error, Facts, Lineage, PathRules, Result, Sink, Source, Space, Stat,
-    Store, Writes,
+    AttributeSelection, Capabilities, Entries, Error, Lineage, PathRules, Result, Sink, Source, Space, Stat, Store,
+    WantedMetadata, Writes,
 };
 
 /// How symbolic links on the path to an entry are treated.
@@ -88,8 +88,8 @@ impl Posix {
         if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX }
     }
 
-    fn masked<'a>(&self, facts: &Facts<'a>) -> Facts<'a> {
-        Facts { mode: facts.mode & self.mode_mask(), ..*facts }
+    fn masked<'a>(&self, facts: &WantedMetadata<'a>) -> WantedMetadata<'a> {
+        WantedMetadata { mode: facts.mode & self.mode_mask(), ..*facts }
     }
 
     /// The store below a directory. The path to the directory may contain links, because the caller chose it.
@@ -365,11 +365,11 @@ impl Store for Posix {
         attributes::read(&self.open_facts(path)?, path, asked)
     }
 
-    fn differs(&self, path: &RelPath, from: &Facts<'_>) -> Result<bool> {
+    fn differs(&self, path: &RelPath, from: &WantedMetadata<'_>) -> Result<bool> {
         attributes::differs(&self.open_facts(path)?, path, &self.masked(from))
     }
 
-    fn refresh(&self, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
+    fn refresh(&self, path: &RelPath, to: &WantedMetadata<'_>) -> Result<bool> {
         attributes::refresh(&self.open_facts(path)?, path, &self.masked(to))
     }
 

@@ -9,14 +9,14 @@ use std::os::fd::OwnedFd;
 use std::thread;
 
 use model::{Algorithm, Timestamp};
-use store::ends::{End, zero_name};
+use store::ends::{DisklessStore, zero_name};
 use store::pipe::Pipe;
 use store::{Error, Extent, Source, Store, make_dirs};
 use support::{finish, path, pattern};
 
 #[test]
 fn null_takes_everything_and_keeps_nothing() {
-    let null = End::Null;
+    let null = DisklessStore::Null;
     assert!(!null.capabilities().keeps);
     make_dirs(&null, &path("a/b")).unwrap();
     let sink = null.create(&path("a/b/f"), "t").unwrap();
@@ -33,7 +33,7 @@ fn null_takes_everything_and_keeps_nothing() {
 
 #[test]
 fn zero_gives_as_many_zeros_as_its_size() {
-    let zero = End::Zero(100_000);
+    let zero = DisklessStore::Zero(100_000);
     assert!(!zero.is_dir(&path("")));
     assert_eq!(Store::stat(&zero, &path("")).unwrap().meta.size, 100_000);
     assert!(Store::stat(&zero, &path("x")).unwrap_err().is_not_found());

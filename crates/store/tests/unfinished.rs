@@ -99,7 +99,7 @@ fn a_process_that_joins_an_unfinished_file_writes_to_it_and_changes_nothing_else
     assert!(beside.resume(&path, TAG).unwrap().is_none(), "it is locked");
     let joined = beside.join(&path, TAG, 20).unwrap().unwrap();
     joined.write_at(b"middle", 10).unwrap();
-    own.reached(16);
+    own.note_written_to(16);
     joined.clear(12, 2).unwrap();
     drop(joined);
     let second = beside.join(&path, TAG, 20).unwrap().unwrap();
@@ -127,7 +127,7 @@ fn bytes_that_another_process_wrote_are_kept_for_a_later_attempt() {
     let own = store.create(&path, TAG).unwrap();
     own.write_at(b"begin", 0).unwrap();
     store.join(&path, TAG, 100).unwrap().unwrap().write_at(b"end", 97).unwrap();
-    own.reached(100);
+    own.note_written_to(100);
     own.keep();
     drop(own);
     let again = store.resume(&path, TAG).unwrap().unwrap();

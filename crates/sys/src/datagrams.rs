@@ -137,7 +137,7 @@ pub fn send_many(socket: &UdpSocket, messages: &[IoSlice<'_>]) -> io::Result<usi
 
 /// One message that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece<'a> {
+pub struct ReceivedMessage<'a> {
     /// Its payload, as far as it fits the buffer.
     pub bytes: &'a [u8],
     /// Its time of arrival, nanoseconds since 1970, if the kernel stamps arrivals.
@@ -181,7 +181,7 @@ impl ReceiveBuffers {
     }
 
     /// Receives the messages that have arrived. If there is none, and the socket blocks, waits for the first until the socket's read
-    /// timeout. Returns the number of messages; [`ReceiveBuffers::pieces`] returns them.
+    /// timeout. Returns the number of messages; [`ReceiveBuffers::messages`] returns them.
     ///
     /// # Errors
     /// `WouldBlock` or `TimedOut` if no message arrived, or an error of the socket.
@@ -224,8 +224,8 @@ impl ReceiveBuffers {
     }
 
     /// The messages of the last call of [`ReceiveBuffers::receive`].
-    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
-        self.bytes.chunks_exact(self.message_bytes).zip(&self.facts).map(|(room, facts)| Piece {
+    pub fn messages(&self) -> impl Iterator<Item = ReceivedMessage<'_>> {
+        self.bytes.chunks_exact(self.message_bytes).zip(&self.facts).map(|(room, facts)| ReceivedMessage {
             bytes: &room[..facts.bytes],
             stamp_ns: facts.stamp_ns,
             datagram_bytes: facts.datagram_bytes,
@@ -290,13 +290,13 @@ mod tests {
         let mut buffers = ReceiveBuffers::new(8, 5);
         assert_eq!(buffers.receive(&b).unwrap(), 3);
         let after = real();
-        let pieces: Vec<Piece<'_>> = buffers.pieces().collect();
-        assert_eq!(pieces.iter().map(|p| p.bytes).collect::<Vec<_>>(), [b"one".as_slice(), b"", b"three"]);
-        assert_eq!(pieces.iter().map(|p| p.truncated).collect::<Vec<_>>(), [false, false, true]);
+        let messages: Vec<ReceivedMessage<'_>> = buffers.messages().collect();
+        assert_eq!(messages.iter().map(|p| p.bytes).collect::<Vec<_>>(), [b"one".as_slice(), b"", b"three"]);
+        assert_eq!(messages.iter().map(|p| p.truncated).collect::<Vec<_>>(), [false, false, true]);
         // A clock that is being set may step in between, but not by a minute.
         let minute = 60_000_000_000;
-        assert!(pieces.iter().all(|p| p.stamp_ns.is_some_and(|at| at > before - minute && at < after + minute)));
-        assert!(pieces.windows(2).all(|two| two[0].stamp_ns <= two[1].stamp_ns));
+        assert!(messages.iter().all(|p| p.stamp_ns.is_some_and(|at| at > before - minute && at < after + minute)));
+        assert!(messages.windows(2).all(|two| two[0].stamp_ns <= two[1].stamp_ns));
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
         let mut joined = 0;
         while got.len() < train.len() {
             buffers.receive(&b).unwrap();
-            for piece in buffers.pieces() {
+            for piece in buffers.messages() {
                 assert!(piece.datagram_bytes.is_none_or(|bytes| bytes == 100), "{piece:?}");
                 joined += usize::from(piece.datagram_bytes.is_some());
                 got.extend(piece.bytes);
@@ -347,6 +347,6 @@ mod tests {
         b.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
         let mut buffers = ReceiveBuffers::new(4, 100);
         assert_eq!(buffers.receive(&b).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        assert_eq!(buffers.pieces().count(), 0);
+        assert_eq!(buffers.messages().count(), 0);
     }
 }

@@ -46,12 +46,12 @@ impl Namespaces {
     ///
     /// # Errors
     /// The process has ended, or this user may not open its descriptors.
-    pub fn of(pid: u32, descriptors: [RawFd; 3]) -> io::Result<Namespaces> {
+    pub fn of_process(pid: u32, descriptors: [RawFd; 3]) -> io::Result<Namespaces> {
         let [net, mount, uts] = descriptors.map(|number| File::open(format!("/proc/{pid}/fd/{number}")));
         Ok(Namespaces { net: net?, mount: mount?, uts: uts? })
     }
 
-    /// The numbers of the descriptors, in the order of [`Namespaces::of`].
+    /// The numbers of the descriptors, in the order of [`Namespaces::of_process`].
     pub fn descriptors(&self) -> [RawFd; 3] {
         [self.net.as_raw_fd(), self.mount.as_raw_fd(), self.uts.as_raw_fd()]
     }
@@ -77,7 +77,7 @@ impl Namespaces {
     ///
     /// # Errors
     /// The caller's directory does not exist any more, or its path has a zero byte.
-    pub fn hold(self: &Arc<Self>, command: &mut Command, group: Option<File>) -> io::Result<()> {
+    pub fn run_in(self: &Arc<Self>, command: &mut Command, group: Option<File>) -> io::Result<()> {
         let directory = match command.get_current_dir() {
             Some(directory) => directory.to_owned(),
             None => std::env::current_dir()?,
@@ -113,7 +113,7 @@ pub fn set_host_name(name: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// No permission (CAP_SYS_ADMIN), or one of the files does not exist.
-pub fn cover(with: &Path, over: &Path) -> io::Result<()> {
+pub fn bind_mount(with: &Path, over: &Path) -> io::Result<()> {
     Ok(mount_bind(with, over)?)
 }
 

@@ -25,11 +25,3 @@ fn set(socket: &UdpSocket, name: libc::c_int, value: libc::c_int) -> io::Result<
 pub fn set_datagram_bytes(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     set(socket, libc::UDP_SEGMENT, libc::c_int::from(bytes))
 }
-
-/// Lets the kernel join datagrams of one size into one message (UDP_GRO, Linux 5.0); the last datagram may be shorter.
-///
-/// # Errors
-/// The kernel is older than 5.0.
-pub fn take_many(socket: &UdpSocket) -> io::Result<()> {
-    set(socket, libc::UDP_GRO, 1)
-}

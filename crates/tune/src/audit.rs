@@ -171,8 +171,8 @@ fn read(
     match read {
         Read::Sysctl { name, field } => sysctl(host, &subject.fill(name), *field),
         Read::File(path) => facts::file(host, &subject.fill(path), is_wanted),
-        Read::Ethtool(what) => host.ethtool(subject.nic().ok_or(HostError::Absent)?, what),
-        Read::Netlink(what) => host.netlink(subject.nic().ok_or(HostError::Absent)?, what),
+        Read::Ethtool(what) => host.ethtool(subject.nic_name().ok_or(HostError::Absent)?, what),
+        Read::Netlink(what) => host.netlink(subject.nic_name().ok_or(HostError::Absent)?, what),
         Read::Fact(name) => facts::fact(host, name, subject, &subjects.disks),
     }
 }
@@ -194,7 +194,7 @@ fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
         Read::File(path) => host.may_write(Path::new(&subject.fill(path))),
         Read::Ethtool(_) | Read::Netlink(_) => host.may_administer(),
         Read::Fact(fact) if fact == facts::IRQS_PINNED => {
-            let planned = subject.nic().map(|nic| facts::irq_plan(host, nic).unwrap_or_default());
+            let planned = subject.nic_name().map(|nic| facts::irq_plan(host, nic).unwrap_or_default());
             planned.is_some_and(|all| all.first().is_some_and(|(path, _)| host.may_write(Path::new(path))))
         }
         Read::Fact(_) => false,
@@ -204,7 +204,7 @@ fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
 /// Whether the driver does not let a feature be changed: to try would fail, and a failure takes back the other changes of a plan.
 fn is_fixed(host: &dyn Host, what: &str, subject: Subject<'_>) -> bool {
     let fixed = |nic: &str| host.ethtool(nic, &format!("{what}.fixed")).is_ok_and(|is| is == "yes");
-    what.starts_with("feature.") && subject.nic().is_some_and(fixed)
+    what.starts_with("feature.") && subject.nic_name().is_some_and(fixed)
 }
 
 /// Disciplines that undo restores by their kind alone: they hardly ever have options.
@@ -212,7 +212,7 @@ const PLAIN_QDISCS: [&str; 6] = ["noqueue", "pfifo", "pfifo_fast", "fq", "fq_cod
 
 /// Why a change is left to a person, though this program could make it; none if it is not.
 fn manual_reason(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Option<String> {
-    let nic = subject.nic()?;
+    let nic = subject.nic_name()?;
     if matches!(read, Read::Ethtool(what) if is_fixed(host, what, subject)) {
         return Some(format!("the driver of {nic} does not let it be changed"));
     }
@@ -244,7 +244,7 @@ fn holds(audit: AuditContext<'_>, condition: &Condition, subject: Subject<'_>) -
         Condition::RateAtLeast(least) => match target.rate_bit_s.or(subject.speed()) {
             Some(rate) => Ok(rate >= *least),
             None => Err(format!(
-                "the speed of the NIC is not known, and this is for {} and more: say --rate",
+                "the speed of the NIC is not known, and this is for {} and more: give --rate",
                 BitRate(*least)
             )),
         },

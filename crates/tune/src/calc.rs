@@ -31,12 +31,12 @@ pub struct Question {
     /// Streams that share the rate; one if left out.
     pub streams: Option<u32>,
     /// The courier to compare with.
-    pub ship: Option<Ship>,
+    pub courier: Option<Courier>,
 }
 
 /// A courier who carries disks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ship {
+pub struct Courier {
     /// Time from door to door, seconds.
     pub journey_s: f64,
     /// Rate at which the disks are filled, and later emptied, bit/s; if left out, copying takes no time.
@@ -87,7 +87,7 @@ impl Question {
     /// The question without the numbers that no law can use.
     fn usable(&self) -> Question {
         let usable = |value: Option<f64>| value.filter(|value| USABLE.contains(value));
-        let ship = self.ship.filter(|ship| USABLE.contains(&ship.journey_s));
+        let courier = self.courier.filter(|courier| USABLE.contains(&courier.journey_s));
         Question {
             rate_bit_s: usable(self.rate_bit_s),
             rtt_s: usable(self.rtt_s),
@@ -97,7 +97,7 @@ impl Question {
             volume_bytes: usable(self.volume_bytes),
             efficiency: usable(self.efficiency).filter(|share| *share <= 1.0),
             streams: self.streams.filter(|streams| *streams > 0),
-            ship: ship.map(|ship| Ship { copy_bit_s: usable(ship.copy_bit_s), ..ship }),
+            courier: courier.map(|courier| Courier { copy_bit_s: usable(courier.copy_bit_s), ..courier }),
         }
     }
 
@@ -234,12 +234,12 @@ fn volume(q: &Question) -> Option<Vec<CalculatedLine>> {
 /// The time and rate of a courier who carries the volume on disks.
 fn courier(q: &Question) -> Option<Vec<CalculatedLine>> {
     let volume = q.volume_bytes?;
-    let ship = q.ship?;
-    let copy_bit_s = ship.copy_bit_s.unwrap_or(f64::INFINITY);
-    let courier_s = freight::courier_s(volume, ship.journey_s, copy_bit_s);
+    let courier = q.courier?;
+    let copy_bit_s = courier.copy_bit_s.unwrap_or(f64::INFINITY);
+    let courier_s = freight::courier_s(volume, courier.journey_s, copy_bit_s);
     let mut lines = vec![
         table::COURIER_TIME.line(courier_s),
-        table::COURIER_RATE.line(freight::courier_bit_s(volume, ship.journey_s, copy_bit_s)),
+        table::COURIER_RATE.line(freight::courier_bit_s(volume, courier.journey_s, copy_bit_s)),
     ];
     if let Some(transfer_s) = q.transfer_s() {
         lines.push(table::COURIER_OVER_LINE.line(courier_s / transfer_s));

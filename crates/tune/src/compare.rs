@@ -107,7 +107,7 @@ pub fn drift(a: &Side, b: &Side, always_differs: &dyn Fn(&str) -> bool) -> Vec<D
 }
 
 /// NICs and disks of each host that have no counterpart on the other: those of `a`, and those of `b`.
-pub fn alone(a: &Side, b: &Side) -> (Vec<String>, Vec<String>) {
+pub fn without_counterpart(a: &Side, b: &Side) -> (Vec<String>, Vec<String>) {
     let pairs = pairs(&a.host, &b.host);
     let names = |host: &SideHost| {
         let nics = host.nics.iter().map(|nic| nic.name.clone());
@@ -210,10 +210,10 @@ mod tests {
         assert_eq!(found_changes, [("T07", "b"), ("N01", "b"), ("T11", "both"), ("K01", "neither")]);
         assert_eq!(found[1].b.subject.as_deref(), Some("eth0"));
         assert_eq!(drift(&a, &a, &|_| false), []);
-        assert_eq!(alone(&a, &b), (vec![], vec![]));
+        assert_eq!(without_counterpart(&a, &b), (vec![], vec![]));
         let mut more = b.clone();
         more.host.nics.push(SideNic { name: "eth1".into() });
-        assert_eq!(alone(&a, &more), (vec![], vec!["eth1".to_owned()]));
+        assert_eq!(without_counterpart(&a, &more), (vec![], vec!["eth1".to_owned()]));
     }
 
     #[test]

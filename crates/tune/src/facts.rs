@@ -26,10 +26,10 @@ pub(crate) const IRQS_PINNED: &str = "nic_irqs_pinned";
 
 /// A fact by its name, on a host of which these disks are audited.
 pub(crate) fn fact(host: &dyn Host, name: &str, subject: Subject<'_>, disks: &[String]) -> HostResult<String> {
-    if let Some(nic) = subject.nic() {
+    if let Some(nic) = subject.nic_name() {
         return nic::fact(host, name, nic, disks);
     }
-    if let Some(disk) = subject.disk() {
+    if let Some(disk) = subject.disk_name() {
         return storage::fact(host, name, disk);
     }
     let found = host::fact(host, name).or_else(|| processor::fact(host, name)).or_else(|| kernel::fact(host, name));
@@ -47,7 +47,7 @@ pub(crate) fn number(host: &dyn Host, name: &str, subject: Subject<'_>) -> HostR
         let number = text.parse::<u32>().map(f64::from);
         number.map_err(|_| HostError::Failed(format!("{text:?} is not a number of 32 bits")))
     };
-    let nic = || subject.nic().ok_or(HostError::Absent);
+    let nic = || subject.nic_name().ok_or(HostError::Absent);
     match name {
         "ring_rx_max" => parsed(host.ethtool(nic()?, "ring.rx.max")?),
         "ring_tx_max" => parsed(host.ethtool(nic()?, "ring.tx.max")?),
@@ -58,7 +58,7 @@ pub(crate) fn number(host: &dyn Host, name: &str, subject: Subject<'_>) -> HostR
         "page_bytes" => host.page_bytes().map(f64::from),
         "conntrack_twice" => Ok(parsed(host.read(Path::new("/proc/sys/net/netfilter/nf_conntrack_count"))?)? * 2.0),
         "request_kb" => {
-            let disk = subject.disk().ok_or(HostError::Absent)?;
+            let disk = subject.disk_name().ok_or(HostError::Absent)?;
             let most = host.read(&Path::new("/sys/block").join(disk).join("queue/max_hw_sectors_kb"))?;
             Ok(parsed(most)?.min(4_096.0))
         }
@@ -71,11 +71,11 @@ pub(crate) fn has(host: &dyn Host, what: &str, subject: Subject<'_>) -> HostResu
     // A rule of the host that depends on a NIC uses the fastest one, like all such rules.
     let nic = || match subject {
         Subject::Host(nic) => nic.map(|nic| nic.name.as_str()).ok_or(HostError::Absent),
-        other => other.nic().ok_or(HostError::Absent),
+        other => other.nic_name().ok_or(HostError::Absent),
     };
     match what {
-        "nvme" if subject.disk().is_none() => storage::any_nvme(host),
-        "nvme" | "ssd" | "hdd" | "md_raid" | "xfs" => storage::has(host, what, subject.disk()),
+        "nvme" if subject.disk_name().is_none() => storage::any_nvme(host),
+        "nvme" | "ssd" | "hdd" | "md_raid" | "xfs" => storage::has(host, what, subject.disk_name()),
         "mlx5" | "multiqueue" | "mq" | "single_queue" | "irqs_pinned" => nic::has(host, what, nic()?),
         "numa" => Ok(processor::nodes(host)? > 1),
         "fq" | "conntrack" | "ktls" | "hugepages_user" => kernel::has(host, what),

@@ -332,7 +332,7 @@ fn place(rule: &Rule, finding: &Finding, subjects: &Subjects) -> Option<(Setting
         (None, Some(disk)) => Subject::Disk(disk),
         (None, None) => Subject::Host(None),
     };
-    let of_nic = || subject.nic().map(str::to_owned);
+    let of_nic = || subject.nic_name().map(str::to_owned);
     Some(match &rule.read {
         Read::Sysctl { name, field } => (SettingLocation::Sysctl(subject.fill(name)), *field),
         Read::File(path) => (SettingLocation::File(subject.fill(path)), None),

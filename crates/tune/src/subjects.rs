@@ -52,7 +52,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The NIC's name, if it is one.
-    pub fn nic(self) -> Option<&'a str> {
+    pub fn nic_name(self) -> Option<&'a str> {
         match self {
             Subject::Nic(nic) => Some(&nic.name),
             _ => None,
@@ -68,7 +68,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The disk's name, if it is one.
-    pub fn disk(self) -> Option<&'a str> {
+    pub fn disk_name(self) -> Option<&'a str> {
         match self {
             Subject::Disk(disk) => Some(disk),
             _ => None,
@@ -95,7 +95,8 @@ impl<'a> Subject<'a> {
 
     /// A name or command with its placeholders filled in.
     pub fn fill(self, text: &str) -> String {
-        text.replace("{nic}", self.nic().unwrap_or("{nic}")).replace("{disk}", self.disk().unwrap_or("{disk}"))
+        text.replace("{nic}", self.nic_name().unwrap_or("{nic}"))
+            .replace("{disk}", self.disk_name().unwrap_or("{disk}"))
     }
 }
 

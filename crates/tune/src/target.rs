@@ -138,7 +138,7 @@ impl Target {
     }
 
     fn known_rate(&self, context: ResolveContext<'_>) -> Result<u64, String> {
-        self.rate(context).ok_or_else(|| "the speed of the NIC is not known: say --rate".into())
+        self.rate(context).ok_or_else(|| "the speed of the NIC is not known: give --rate".into())
     }
 
     fn memory(&self) -> Result<f64, String> {

@@ -120,21 +120,29 @@ impl ToggledHost<'_> {
     }
 }
 
+/// Where the snapshot of the settings before is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotPlace<'a> {
+    /// The directory.
+    pub dir: &'a Path,
+    /// The time that is written in it.
+    pub time: &'a str,
+}
+
 /// Measures changes: `rounds` tests without and as many with them. Each round begins in the state in which the one before it ended, so that
-/// neither side is always first. In the end all settings are as before. `kept` is the directory of the snapshot, and the time that is
-/// written in it. `on_step` gets every result, and returns whether to go on.
+/// neither side is always first. In the end all settings are as before. `place` is where the snapshot is kept. `on_step` gets every result, and returns whether to go on.
 ///
 /// # Errors
 /// [`VerifyError`]. The changes are taken back, or the error names those that could not be.
 pub fn trial(
     host: &dyn Host,
     changes: &[Change],
-    kept: (&Path, &str),
+    place: SnapshotPlace<'_>,
     rounds: u32,
     meter: &mut dyn Meter,
     on_step: &mut dyn FnMut(Step) -> bool,
 ) -> Result<Trial, VerifyError> {
-    let (snapshot, path) = apply::begin(host, changes, kept.0, kept.1)?;
+    let (snapshot, path) = apply::begin(host, changes, place.dir, place.time)?;
     let mut toggled = ToggledHost { host, snapshot, path, changed: false };
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for round in 1..=rounds.clamp(ROUNDS_MIN, ROUNDS_MAX) {

@@ -13,7 +13,7 @@ use crate::rule::{Nature, Severity};
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum EventKind {
     /// A counter grew.
     Grew,
     /// A value is no longer as wanted, or is another wrong value.
@@ -28,7 +28,7 @@ pub enum What {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
     /// Its kind.
-    pub what: What,
+    pub what: EventKind,
     /// The rule.
     pub rule: String,
     /// Its title.
@@ -63,12 +63,12 @@ impl Watch {
     /// Begins with the values of an audit.
     pub fn begin(audit: &Audit) -> Watch {
         let mut watch = Watch::default();
-        watch.look(audit);
+        watch.compare(audit);
         watch
     }
 
     /// The events since the last audit. A value that cannot be read now is compared once it can be read again.
-    pub fn look(&mut self, audit: &Audit) -> Vec<Event> {
+    pub fn compare(&mut self, audit: &Audit) -> Vec<Event> {
         let suspects = suspects(audit);
         let mut events = Vec::new();
         for finding in &audit.findings {
@@ -90,19 +90,19 @@ fn event_of(finding: &Finding, from: String, was: Status, to: String, suspects: 
         (Nature::Counter, _) => {
             // A counter that went down was reset: the driver was loaded again.
             let grew = matches!((from.parse::<f64>(), to.parse::<f64>()), (Ok(from), Ok(to)) if to > from);
-            grew.then_some(What::Grew)?
+            grew.then_some(EventKind::Grew)?
         }
         (Nature::Passing, now) if now == was => return None,
-        (_, Status::Differs) => What::Clobbered,
-        _ => What::Changed,
+        (_, Status::Differs) => EventKind::Clobbered,
+        _ => EventKind::Changed,
     };
-    let suspects = if what == What::Grew { Vec::new() } else { suspects.to_vec() };
+    let suspects = if what == EventKind::Grew { Vec::new() } else { suspects.to_vec() };
     Some(Event { what, from, to, suspects, ..event(finding) })
 }
 
 fn event(finding: &Finding) -> Event {
     Event {
-        what: What::Changed,
+        what: EventKind::Changed,
         rule: finding.id.clone(),
         title: finding.title.clone(),
         subject: finding.subject.clone(),
@@ -144,7 +144,7 @@ pub fn lost_changes(host: &dyn Host, snapshots: &[Snapshot], audit: &Audit) -> V
         };
         let subject = Some(place.to_string());
         events.push(Event {
-            what: What::Undone,
+            what: EventKind::Undone,
             from: change.after.clone(),
             to: now,
             subject,
@@ -183,22 +183,22 @@ mod tests {
     #[test]
     fn changed_values_and_growing_counters_are_reported_once() {
         let mut watch = Watch::begin(&audit(&[(SACK, "1"), (SOFTNET, QUIET)]));
-        assert_eq!(watch.look(&audit(&[(SACK, "1"), (SOFTNET, QUIET)])), []);
-        let events = watch.look(&audit(&[(SACK, "0"), (SOFTNET, DROPS)]));
+        assert_eq!(watch.compare(&audit(&[(SACK, "1"), (SOFTNET, QUIET)])), []);
+        let events = watch.compare(&audit(&[(SACK, "0"), (SOFTNET, DROPS)]));
         let reported: Vec<_> =
             events.iter().map(|e| (e.rule.as_str(), e.what, e.from.as_str(), e.to.as_str())).collect();
-        assert!(reported.contains(&("T07", What::Clobbered, "1", "0")), "{reported:?}");
-        assert!(reported.contains(&("N18c", What::Grew, "0", "16")), "{reported:?}");
-        assert_eq!(watch.look(&audit(&[(SACK, "0"), (SOFTNET, DROPS)])), []);
-        let events = watch.look(&audit(&[(SACK, "1"), (SOFTNET, QUIET)]));
+        assert!(reported.contains(&("T07", EventKind::Clobbered, "1", "0")), "{reported:?}");
+        assert!(reported.contains(&("N18c", EventKind::Grew, "0", "16")), "{reported:?}");
+        assert_eq!(watch.compare(&audit(&[(SACK, "0"), (SOFTNET, DROPS)])), []);
+        let events = watch.compare(&audit(&[(SACK, "1"), (SOFTNET, QUIET)]));
         let reported: Vec<_> = events.iter().map(|e| (e.rule.as_str(), e.what)).collect();
-        assert_eq!(reported, [("T07", What::Changed)], "a counter that was reset did not grow");
+        assert_eq!(reported, [("T07", EventKind::Changed)], "a counter that was reset did not grow");
     }
 
     #[test]
     fn a_value_that_was_unreadable_for_a_time_is_compared_later() {
         let mut watch = Watch::begin(&audit(&[(SACK, "1")]));
-        assert_eq!(watch.look(&audit(&[])), []);
-        assert_eq!(watch.look(&audit(&[(SACK, "0")])).len(), 1);
+        assert_eq!(watch.compare(&audit(&[])), []);
+        assert_eq!(watch.compare(&audit(&[(SACK, "0")])).len(), 1);
     }
 }

@@ -316,7 +316,7 @@ impl WatchRequest {
         let wrong = || {
             Refused::new(
                 400,
-                format!("{name}={text} is no time: write it like 2026-11-01T10:00:00Z, or 7d for a week ago"),
+                format!("{name}={text} is not a valid time: write it like 2026-11-01T10:00:00Z, or 7d for a week ago"),
             )
         };
         read.map(Some).ok_or_else(wrong)

@@ -37,7 +37,7 @@ pub struct StopSignal(Arc<AtomicBool>);
 
 impl StopSignal {
     /// Sets the signal: the threads end when they next check it.
-    pub fn end(&self) {
+    pub fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
 

@@ -17,7 +17,7 @@ pub fn bytes(from: &str, dialer: &Dialer) -> Result<Vec<u8>, String> {
     }
     let url = HttpUrl::parse(from).map_err(|error| format!("{from}: {error}"))?;
     let failed = |error: web::ClientError| format!("{from}: {}", model::fault::with_causes(&error));
-    let mut answer = web::client::ask(dialer, &Method::Get, &url, &Headers::new()).map_err(failed)?;
+    let mut answer = web::client::fetch(dialer, &Method::Get, &url, &Headers::new()).map_err(failed)?;
     if !(200..300).contains(&answer.response.status) {
         return Err(format!("{from} answers {}", answer.response.status));
     }

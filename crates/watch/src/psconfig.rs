@@ -1,4 +1,4 @@
-//! psConfig templates of perfSONAR, imported whole: addresses, classes, filters, groups, hosts, includes, schedules, subtasks, tasks and tests become
+//! pSConfig templates of perfSONAR, imported whole: addresses, classes, filters, groups, hosts, includes, schedules, subtasks, tasks and tests become
 //! a configuration of the watch, with a remark for each part that is not understood.
 //!
 //! A task is a group, a test and a schedule. Each becomes a group with an explicit list of pairs, after classes and excludes. Addresses with an agent
@@ -187,7 +187,7 @@ fn write(template: &Template, remarks: &mut Vec<String>) -> ImportResult<String>
     }
     let text = toml::to_string(&all).map_err(|error| ImportError::new("the configuration", error.to_string()))?;
     let head =
-        "# Imported from a psConfig template. Each node needs `key-file`: a key that `longhaul grant` makes there.\n\n";
+        "# Imported from a pSConfig template. Each node needs `key-file`: a key that `longhaul grant` makes there.\n\n";
     Ok(format!("{head}{text}"))
 }
 

@@ -119,7 +119,7 @@ impl RemoteWrite {
             .with("Content-Length", body.len().to_string());
         client.send(&Method::Post, url.path_and_query(), &headers).map_err(with_causes)?;
         client.write(&body).map_err(with_causes)?;
-        let (response, mut text) = client.answer(&Method::Post).map_err(with_causes)?;
+        let (response, mut text) = client.final_response(&Method::Post).map_err(with_causes)?;
         match response.status {
             200..300 => Ok(()),
             // Samples that a receiver refuses, as too old or out of order, are not sent again.

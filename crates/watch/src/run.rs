@@ -120,7 +120,7 @@ impl OpenWatch {
                     });
                     let judging = Arc::clone(&watch);
                     // Judging thousands of paths must not delay requests.
-                    let judged = tokio::task::spawn_blocking(move || judging.look(time::now())).await;
+                    let judged = tokio::task::spawn_blocking(move || judging.judge_all_paths(time::now())).await;
                     judged.inspect_err(|error| tracing::error!(%error, "judging all paths panicked")).ok();
                     notifier = send_alarms(notifier, &watch).await;
                 }
@@ -136,7 +136,7 @@ impl OpenWatch {
                 }
             }
         }
-        threads_stop.end();
+        threads_stop.set();
         Ok(())
     }
 }

@@ -4,9 +4,9 @@ mod counting;
 mod diagnosing;
 mod judging;
 mod load;
+mod locating;
 mod measured;
 mod places;
-mod placing;
 mod talkers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};

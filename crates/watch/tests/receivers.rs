@@ -102,8 +102,8 @@ impl Prometheus {
     /// The answer to a request, as text.
     fn ask(&self, target: &str) -> Option<String> {
         let url = HttpUrl::parse(&format!("{}{target}", self.url)).unwrap();
-        let answer = web::client::ask(&dialer(), &Method::Get, &url, &Headers::new()).ok()?;
-        let web::client::Answer { mut client, mut body, .. } = answer;
+        let answer = web::client::fetch(&dialer(), &Method::Get, &url, &Headers::new()).ok()?;
+        let web::client::FinalResponse { mut client, mut body, .. } = answer;
         let text = client.read_all(&mut body, 1 << 20).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned())
     }

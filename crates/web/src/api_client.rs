@@ -69,14 +69,14 @@ impl ApiClient {
     /// # Errors
     /// The server cannot be reached, refuses, or does not speak its API.
     pub fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, ApiError> {
-        Ok(self.ask(&Method::Get, target, None::<&()>)?.1)
+        Ok(self.send(&Method::Get, target, None::<&()>)?.1)
     }
 
     /// Sends a request with a body. Returns the status and the parsed response.
     ///
     /// # Errors
     /// The server cannot be reached, refuses, or does not speak its API.
-    pub fn ask<T: DeserializeOwned>(
+    pub fn send<T: DeserializeOwned>(
         &self,
         method: &Method,
         target: &str,
@@ -115,7 +115,7 @@ impl ApiClient {
     ) -> Result<(Response, Vec<u8>), ClientError> {
         client.send(method, target, headers)?;
         client.write(body)?;
-        let (response, mut body) = client.answer(method)?;
+        let (response, mut body) = client.final_response(method)?;
         let text = client.read_all(&mut body, ANSWER_BYTES_MAX)?;
         let is_closed = response.headers.all("connection").any(|word| word.trim().eq_ignore_ascii_case("close"));
         if !is_closed {
@@ -135,7 +135,7 @@ impl ApiClient {
         }
         let mut client = Client::new(&self.dialer, &self.origin)?;
         client.send(&Method::Get, target, &headers)?;
-        let (response, mut body) = client.answer(&Method::Get)?;
+        let (response, mut body) = client.final_response(&Method::Get)?;
         match response.status {
             200 | 204 => Ok(EventStream { server: self.server, client, body, unread: Vec::new() }),
             _ => {

@@ -240,15 +240,19 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::receive`]; or there were too many interim responses.
-    pub fn answer(&mut self, method: &Method) -> Result<(Response, Body), ClientError> {
-        self.answer_within(method, self.silence)
+    pub fn final_response(&mut self, method: &Method) -> Result<(Response, Body), ClientError> {
+        self.final_response_within(method, self.silence)
     }
 
-    /// As [`Client::answer`], where each head must come within a time.
+    /// As [`Client::final_response`], where each head must come within a time.
     ///
     /// # Errors
-    /// As [`Client::answer`].
-    pub fn answer_within(&mut self, method: &Method, within: Duration) -> Result<(Response, Body), ClientError> {
+    /// As [`Client::final_response`].
+    pub fn final_response_within(
+        &mut self,
+        method: &Method,
+        within: Duration,
+    ) -> Result<(Response, Body), ClientError> {
         for _ in 0..=INTERIM_MAX {
             let (response, body) = self.receive_within(method, within)?;
             if response.status >= 200 {
@@ -343,7 +347,7 @@ pub fn without_credentials(headers: &Headers) -> Headers {
 }
 
 /// A response, with its address and its connection.
-pub struct Answer {
+pub struct FinalResponse {
     /// The connection.
     pub client: Client,
     /// The head of the response.
@@ -360,15 +364,15 @@ pub struct Answer {
 ///
 /// # Errors
 /// There is no response, or there are too many redirects, or one from TLS to clear text.
-pub fn ask(dialer: &Dialer, method: &Method, url: &HttpUrl, headers: &Headers) -> Result<Answer, ClientError> {
+pub fn fetch(dialer: &Dialer, method: &Method, url: &HttpUrl, headers: &Headers) -> Result<FinalResponse, ClientError> {
     let (mut url, mut headers) = (url.clone(), headers.clone());
     for _ in 0..=REDIRECTS_MAX {
         let mut client = Client::new(dialer, &url)?;
         client.send(method, url.path_and_query(), &headers)?;
-        let (response, body) = client.answer(method)?;
+        let (response, body) = client.final_response(method)?;
         match follow(&response, &url, &mut headers)? {
             Some(to) => url = to,
-            None => return Ok(Answer { client, response, body, url, headers }),
+            None => return Ok(FinalResponse { client, response, body, url, headers }),
         }
     }
     Err(ClientError::Redirects { host: url.authority().to_owned() })

@@ -139,7 +139,7 @@ pub enum Verdict {
 impl Conditions<'_> {
     /// Evaluates the conditions in the order of RFC 9110, section 13.2.2. `reading`: the method is GET or HEAD; `current` is `None`
     /// where the resource does not exist. Malformed dates are ignored, as the RFC demands; a malformed tag matches nothing.
-    pub fn judge(&self, reading: bool, current: Option<&Current>) -> Verdict {
+    pub fn evaluate(&self, reading: bool, current: Option<&Current>) -> Verdict {
         let modified_s = current.and_then(|current| current.modified).map(|at| at.seconds);
         let date_s = |value: Option<&str>| value.and_then(date::parse_http).map(|at| at.seconds);
         if let Some(tags) = self.if_match {
@@ -195,9 +195,9 @@ mod tests {
 
     #[test]
     fn conditions_on_tags_are_evaluated() {
-        let judge = |if_match, if_none_match, reading, tag: Option<&str>| {
+        let evaluate = |if_match, if_none_match, reading, tag: Option<&str>| {
             let conditions = Conditions { if_match, if_none_match, ..Conditions::default() };
-            conditions.judge(reading, tag.map(current).as_ref())
+            conditions.evaluate(reading, tag.map(current).as_ref())
         };
         use Verdict::{Failed, NotModified, Proceed};
         for (if_match, if_none_match, reading, tag, verdict) in [
@@ -216,7 +216,7 @@ mod tests {
             (Some("\"b\""), Some("\"a\""), true, Some("\"a\""), Failed),
         ] {
             let given = format!("{if_match:?} {if_none_match:?} {reading} {tag:?}");
-            assert_eq!(judge(if_match, if_none_match, reading, tag), verdict, "{given}");
+            assert_eq!(evaluate(if_match, if_none_match, reading, tag), verdict, "{given}");
         }
     }
 
@@ -225,16 +225,16 @@ mod tests {
         let since = |since| Conditions { if_modified_since: Some(since), ..Conditions::default() };
         let unless = |since| Conditions { if_unmodified_since: Some(since), ..Conditions::default() };
         let now = current("\"a\"");
-        assert_eq!(since(SAME).judge(true, Some(&now)), Verdict::NotModified);
-        assert_eq!(since(SAME).judge(false, Some(&now)), Verdict::Proceed);
-        assert_eq!(since(BEFORE).judge(true, Some(&now)), Verdict::Proceed);
-        assert_eq!(since("soon").judge(true, Some(&now)), Verdict::Proceed);
-        assert_eq!(unless(SAME).judge(false, Some(&now)), Verdict::Proceed);
-        assert_eq!(unless(BEFORE).judge(false, Some(&now)), Verdict::Failed);
-        assert_eq!(unless(BEFORE).judge(false, None), Verdict::Proceed);
+        assert_eq!(since(SAME).evaluate(true, Some(&now)), Verdict::NotModified);
+        assert_eq!(since(SAME).evaluate(false, Some(&now)), Verdict::Proceed);
+        assert_eq!(since(BEFORE).evaluate(true, Some(&now)), Verdict::Proceed);
+        assert_eq!(since("soon").evaluate(true, Some(&now)), Verdict::Proceed);
+        assert_eq!(unless(SAME).evaluate(false, Some(&now)), Verdict::Proceed);
+        assert_eq!(unless(BEFORE).evaluate(false, Some(&now)), Verdict::Failed);
+        assert_eq!(unless(BEFORE).evaluate(false, None), Verdict::Proceed);
         // Tags come before dates.
         let both = Conditions { if_none_match: Some("\"b\""), ..since(SAME) };
-        assert_eq!(both.judge(true, Some(&now)), Verdict::Proceed);
+        assert_eq!(both.evaluate(true, Some(&now)), Verdict::Proceed);
     }
 
     proptest! {

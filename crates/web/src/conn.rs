@@ -2,7 +2,7 @@
 //! where the connection is in clear text. Every wait has a bound.
 
 mod files;
-mod sealed;
+mod tls;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -216,7 +216,7 @@ impl Conn {
     }
 
     /// Frees the buffers of an idle connection.
-    pub fn rest(&mut self) {
+    pub fn free_buffers(&mut self) {
         if !self.has_unread() {
             (self.inbox, self.cipher) = (Vec::new(), Vec::new());
             (self.taken, self.cipher_taken) = (0, 0);
@@ -293,7 +293,7 @@ impl Conn {
     /// Reads from the socket or from TLS, not from the inbox.
     fn read_raw(&mut self, buffer: &mut [u8], ahead: usize) -> io::Result<usize> {
         if self.tls.is_some() {
-            return self.read_sealed(buffer, ahead);
+            return self.read_tls(buffer, ahead);
         }
         loop {
             match (&self.socket).read(buffer) {

@@ -99,7 +99,7 @@ impl Direction {
 
 /// A COPY request. `Debug` shows no values of headers: they are credentials.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Order {
+pub struct CopyRequest {
     /// The direction, and the address at the other end.
     pub direction: Direction,
     /// Headers for the requests to the other end.
@@ -120,10 +120,10 @@ pub struct Order {
     pub client_info: Option<String>,
 }
 
-impl fmt::Debug for Order {
+impl fmt::Debug for CopyRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.transfer_headers.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("Order")
+        f.debug_struct("CopyRequest")
             .field("direction", &self.direction)
             .field("transfer_headers", &names)
             .field("overwrite", &self.overwrite)
@@ -187,12 +187,12 @@ impl<'a> FieldLines<'a> {
     }
 }
 
-impl Order {
+impl CopyRequest {
     /// Parses the headers of a COPY request: unchanged names and values.
     ///
     /// # Errors
     /// [`BadRequest`]: a header is missing, given twice or malformed, or asks for something that is not supported.
-    pub fn from_headers<'a>(headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Order, BadRequest> {
+    pub fn from_headers<'a>(headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<CopyRequest, BadRequest> {
         let lines = FieldLines(headers.into_iter().collect());
         let direction = direction(&lines)?;
         credential(&lines)?;
@@ -205,7 +205,7 @@ impl Order {
         let no_head =
             lines.all("Copy-Flags").flat_map(|v| v.split(',')).any(|f| f.trim().eq_ignore_ascii_case("nohead"));
         let want_digest = lines.all("Want-Digest").collect::<Vec<_>>().join(", ");
-        Ok(Order {
+        Ok(CopyRequest {
             no_head: no_head || direction.remote().is_presigned(),
             transfer_headers,
             overwrite: lines.choice("Overwrite", "T", "F")?.unwrap_or(true),

@@ -16,7 +16,7 @@ mod xml;
 use model::{Digest, Timestamp};
 use percent_encoding::percent_decode_str;
 
-pub use propfind::{Ask, Depth};
+pub use propfind::{Depth, PropfindRequest};
 
 /// The longest body of a PROPFIND, PROPPATCH or LOCK, bytes.
 pub const BODY_BYTES_MAX: usize = 64 << 10;

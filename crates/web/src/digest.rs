@@ -102,11 +102,11 @@ pub fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Digest> {
 
 /// The first member of a `Digest` header with a known algorithm and a malformed value. The sender expects that the bytes are compared
 /// with it.
-pub fn damaged<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn first_malformed<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     members(values).find(|member| is_damaged(member.split_once('=')))
 }
 
-/// As [`damaged`], for a value in the form of ownCloud.
+/// As [`first_malformed`], for a value in the form of ownCloud.
 pub fn first_malformed_oc(value: &str) -> Option<&str> {
     value.split_whitespace().take(MEMBERS_MAX).find(|word| is_damaged(word.split_once(':')))
 }
@@ -169,11 +169,11 @@ mod tests {
             ("unixcksum=7, adler32=8f040a5d", None),
             ("nonsense", None),
         ] {
-            assert_eq!(damaged([value]), malformed, "{value}");
+            assert_eq!(first_malformed([value]), malformed, "{value}");
         }
         assert_eq!(first_malformed_oc("ADLER32:8f040a5d SHA1:0"), Some("SHA1:0"));
-        assert_eq!(repr::damaged(["sha-256=:AAAA:, x=:AA:"]), Some("sha-256=:AAAA:"));
-        assert_eq!(repr::damaged(["adler=:jwQKXQ==:"]), None);
+        assert_eq!(repr::first_malformed(["sha-256=:AAAA:, x=:AA:"]), Some("sha-256=:AAAA:"));
+        assert_eq!(repr::first_malformed(["adler=:jwQKXQ==:"]), None);
     }
 
     #[test]

@@ -12,10 +12,10 @@ use model::Algorithm;
 
 use crate::conditions::{Conditions, Current, ETag};
 use crate::copy::marker::{MarkerEvent, Markers};
-use crate::copy::{self, Order};
+use crate::copy::{self, CopyRequest};
 use crate::dav::condition::{If, State};
 use crate::dav::proppatch::Change;
-use crate::dav::{self, Ask, Resource, listing, multistatus};
+use crate::dav::{self, PropfindRequest, Resource, listing, multistatus};
 use crate::digest::{self, repr};
 use crate::range::{self, ContentRange, Multipart, ResolvedRanges};
 use crate::target;
@@ -63,9 +63,9 @@ pub fn conditions(bytes: &[u8]) {
     let dates = Conditions { if_match: None, if_none_match: None, ..all };
     let current = Current { etag: tag, modified: Some(model::Timestamp::default()) };
     for reading in [false, true] {
-        all.judge(reading, Some(&current));
-        dates.judge(reading, Some(&current));
-        all.judge(reading, None);
+        all.evaluate(reading, Some(&current));
+        dates.evaluate(reading, Some(&current));
+        all.evaluate(reading, None);
     }
 }
 
@@ -111,13 +111,13 @@ pub fn target(bytes: &[u8]) {
 
 /// Parses the body of a PROPFIND, and writes and parses the response.
 pub fn propfind(bytes: &[u8]) {
-    let Ok(ask) = dav::propfind::parse(bytes) else { return };
-    if let Ask::Only(props) | Ask::All { include: props } = &ask {
+    let Ok(query) = dav::propfind::parse(bytes) else { return };
+    if let PropfindRequest::Only(props) | PropfindRequest::All { include: props } = &query {
         assert!(props.len() <= dav::PROPS_MAX);
     }
     let resource = Resource { href: "/a".to_owned(), size: Some(1), ..Resource::default() };
     let document =
-        [multistatus::open(), multistatus::response(&resource, &ask), multistatus::close().to_owned()].concat();
+        [multistatus::open(), multistatus::response(&resource, &query), multistatus::close().to_owned()].concat();
     let read = listing::parse(document.as_bytes()).map(|all| all.into_iter().map(|one| one.href).collect::<Vec<_>>());
     assert_eq!(read, Ok(vec!["/a".to_owned()]), "the response to any request is well-formed");
 }
@@ -131,7 +131,7 @@ pub fn proppatch(bytes: &[u8]) {
         Change::Remove(_) => None,
     });
     let resource = Resource { href: "/a".to_owned(), dead: dead.collect(), ..Resource::default() };
-    let response = multistatus::response(&resource, &Ask::default());
+    let response = multistatus::response(&resource, &PropfindRequest::default());
     let document = [multistatus::open(), response, multistatus::close().to_owned()].concat();
     let read = listing::parse(document.as_bytes()).map(|all| all.len());
     assert_eq!(read, Ok(1), "a listing with any property of a client is well-formed");
@@ -149,7 +149,7 @@ pub fn lock(bytes: &[u8]) {
         root: "/a".to_owned(),
     };
     let resource = Resource { href: "/a".to_owned(), locks: vec![active], ..Resource::default() };
-    let response = multistatus::response(&resource, &Ask::default());
+    let response = multistatus::response(&resource, &PropfindRequest::default());
     let document = [multistatus::open(), response, multistatus::close().to_owned()].concat();
     assert_eq!(
         listing::parse(document.as_bytes()).map(|all| all.len()),
@@ -175,7 +175,7 @@ pub fn multistatus(bytes: &[u8]) {
     for resource in resources {
         assert!(!resource.href.is_empty());
         resource.name();
-        multistatus::response(&resource, &Ask::default());
+        multistatus::response(&resource, &PropfindRequest::default());
     }
 }
 
@@ -186,7 +186,7 @@ pub fn copy(bytes: &[u8]) {
     for (_, value) in headers.clone() {
         copy::is_local(value, "a:1");
     }
-    let order = match Order::from_headers(headers) {
+    let order = match CopyRequest::from_headers(headers) {
         Ok(order) => order,
         Err(bad) => return assert!((400..500).contains(&bad.status) && !bad.reason.is_empty()),
     };
@@ -220,9 +220,9 @@ pub fn markers(bytes: &[u8]) {
                 let again = Markers::default().push(line.as_bytes());
                 assert!(matches!(again.as_slice(), [MarkerEvent::Marker(m)] if m.bytes == marker.bytes), "{line}");
             }
-            MarkerEvent::Last(last) => {
+            MarkerEvent::Outcome(last) => {
                 let again = Markers::default().push(last.line().as_bytes());
-                assert!(matches!(again.as_slice(), [MarkerEvent::Last(_)]), "{}", last.line());
+                assert!(matches!(again.as_slice(), [MarkerEvent::Outcome(_)]), "{}", last.line());
             }
         }
     }

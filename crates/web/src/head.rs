@@ -187,7 +187,7 @@ impl Request {
     }
 
     /// Whether the client keeps the connection open after the response.
-    pub fn keeps(&self) -> bool {
+    pub fn keeps_connection(&self) -> bool {
         match self.minor {
             0 => self.headers.lists("connection", "keep-alive"),
             _ => !self.headers.lists("connection", "close"),
@@ -195,7 +195,7 @@ impl Request {
     }
 
     /// Whether the client waits for `100 Continue` before it sends the body (RFC 9110, section 10.1.1).
-    pub fn waits(&self) -> bool {
+    pub fn waits_for_continue(&self) -> bool {
         self.minor > 0 && self.headers.lists("expect", "100-continue")
     }
 
@@ -290,7 +290,7 @@ mod tests {
         let (parsed, taken) = request(text).unwrap().unwrap();
         assert_eq!((&parsed.method, parsed.target.as_str(), taken), (&Method::Get, "/d/f?x=1", text.len() - 4));
         assert_eq!(parsed.headers.get("RANGE"), Some("bytes=0-1"));
-        assert!(parsed.keeps());
+        assert!(parsed.keeps_connection());
         assert_eq!(request("GET / HTTP/1.1\r\nHo").unwrap(), None);
     }
 

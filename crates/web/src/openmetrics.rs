@@ -38,9 +38,9 @@ struct Family {
 
 /// All metrics at one moment.
 #[derive(Debug, Default)]
-pub struct Reading(Vec<Family>);
+pub struct MetricsSnapshot(Vec<Family>);
 
-impl Reading {
+impl MetricsSnapshot {
     fn add(&mut self, kind: Kind, name: &'static str, help: &'static str, rows: Vec<(Labels, Value)>) {
         // The library appends the unit to the name.
         let (name, unit) = match (name.strip_suffix("_bytes"), name.strip_suffix("_seconds")) {
@@ -96,7 +96,7 @@ impl Reading {
     }
 }
 
-impl Collector for Reading {
+impl Collector for MetricsSnapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         for family in &self.0 {
             let kind = match family.kind {
@@ -142,7 +142,7 @@ pub fn label(name: &'static str, value: impl Into<Cow<'static, str>>) -> Labels 
 }
 
 /// Labels with one more label.
-pub fn and(mut labels: Labels, name: &'static str, value: &'static str) -> Labels {
+pub fn with_label(mut labels: Labels, name: &'static str, value: &'static str) -> Labels {
     labels.push((name, value.into()));
     labels
 }
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_value_of_a_label_cannot_end_its_quotes() {
-        let mut all = Reading::default();
+        let mut all = MetricsSnapshot::default();
         all.gauges("x", "X.", vec![(label("export", "a\"b\\c\nd".to_owned()), 1)]);
         let text = all.text().unwrap();
         assert!(text.contains(r#"x{export="a\"b\\c\nd"} 1"#), "{text}");

@@ -60,7 +60,7 @@ pub fn typed(
     fields.iter().for_each(|(name, value)| headers.add(name, value.as_str()));
     client.send(&Method::Post, parsed.path_and_query(), &headers).map_err(failed)?;
     client.write(text.as_bytes()).map_err(failed)?;
-    let (response, mut body) = client.answer(&Method::Post).map_err(failed)?;
+    let (response, mut body) = client.final_response(&Method::Post).map_err(failed)?;
     match response.status {
         200..300 => client.read_all(&mut body, ANSWER_BYTES_MAX).map_err(failed),
         status => Err(PostError { status: Some(status), why: format!("{} answers {status}", parsed.authority()) }),

@@ -69,7 +69,7 @@ pub enum ResolvedRanges {
     /// with the whole representation (section 14.2). The header is ignored: davix reads a 416 to a request for several ranges as
     /// "0 bytes, no error" and returns an unfilled buffer to its caller (`HttpIOVecOps::performMultirange`), while on a 200 that is too
     /// long it closes the connection and asks for one range at a time.
-    TooMany,
+    Excessive,
 }
 
 /// Parses a number; one that is too large for 64 bits counts as the largest, since no file is longer.
@@ -123,7 +123,7 @@ impl RangeSpec {
 /// Resolves the ranges for a representation of `size` bytes.
 pub fn resolve(specs: &[RangeSpec], size: u64) -> ResolvedRanges {
     if specs.len() > RANGES_MAX {
-        return ResolvedRanges::TooMany;
+        return ResolvedRanges::Excessive;
     }
     // By the RFC a suffix of an empty representation is satisfiable, but no Content-Range can express it. The whole representation,
     // which is empty, is sent.
@@ -135,7 +135,7 @@ pub fn resolve(specs: &[RangeSpec], size: u64) -> ResolvedRanges {
         return ResolvedRanges::Unsatisfiable;
     }
     if is_excessive(&parts) {
-        return ResolvedRanges::TooMany;
+        return ResolvedRanges::Excessive;
     }
     ResolvedRanges::Parts(parts)
 }
@@ -226,12 +226,12 @@ mod tests {
             format!("bytes={}", list.join(","))
         };
         assert!(matches!(ask(&many(RANGES_MAX as u64), 1 << 20), ResolvedRanges::Parts(p) if p.len() == RANGES_MAX));
-        assert_eq!(ask(&many(RANGES_MAX as u64 + 1), 1 << 20), ResolvedRanges::TooMany);
+        assert_eq!(ask(&many(RANGES_MAX as u64 + 1), 1 << 20), ResolvedRanges::Excessive);
         assert_eq!(parse(&many(100_000)).unwrap().len(), RANGES_MAX + 1);
-        assert_eq!(ask("bytes=0-,0-,0-,0-", 100), ResolvedRanges::TooMany);
+        assert_eq!(ask("bytes=0-,0-,0-,0-", 100), ResolvedRanges::Excessive);
         assert_eq!(ask("bytes=0-,0-,0-", 100), parts(&[(0, 100); 3]));
         let backwards: Vec<String> = (0..17).rev().map(|i| format!("{i}-{i}")).collect();
-        assert_eq!(ask(&format!("bytes={}", backwards.join(",")), 100), ResolvedRanges::TooMany);
+        assert_eq!(ask(&format!("bytes={}", backwards.join(",")), 100), ResolvedRanges::Excessive);
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod firefly;
 
 use std::fmt;
 
-pub use firefly::{COLLECTOR_PORT, Firefly, Moment};
+pub use firefly::{COLLECTOR_PORT, Firefly, FlowState};
 
 /// The number in the header `SciTag`, for an experiment and an activity of the registry at scitags.org.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

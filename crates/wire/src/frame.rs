@@ -307,9 +307,9 @@ pub enum Frame {
     /// The answer to a heartbeat.
     Pong(u64),
     /// A question.
-    Ask(u32, Request),
+    Request(u32, Request),
     /// Lines of the answer; `true` where more follow.
-    Answer(u32, Vec<Listed>, bool),
+    Reply(u32, Vec<Listed>, bool),
     /// The refusal of a question.
     Denied(u32, Refusal),
     /// A job begins.
@@ -395,7 +395,7 @@ pub struct Removal {
     /// The number of entries that the source lacks.
     pub extras: u64,
     /// The number of all entries that the target had, extras included.
-    pub there: u64,
+    pub total: u64,
 }
 
 impl Frame {

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: starts two nodes on this machine, and copies a real tree from one to the other over real sockets.
+//! `cargo xtask demo`: starts two nodes on this machine, and copies a tree from one to the other over real sockets.
 //!
 //! All files are in a temporary directory. The nodes are ended and the directory is removed, also if a step fails.
 

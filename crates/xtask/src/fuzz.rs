@@ -5,9 +5,9 @@
 //! Does not know: which function a target feeds, or what must hold there.
 
 mod counts;
-mod part;
 mod report;
 mod seeds;
+mod turn;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use self::counts::FuzzCounts;
-use self::part::{Finding, Programs};
+use self::turn::{Finding, Programs};
 use crate::demo::repository;
 
 /// Options of the task.
@@ -27,7 +27,7 @@ pub struct Request {
     /// The targets; all targets if none is named.
     pub targets: Vec<String>,
     /// How long one target runs before the next one.
-    pub part: Duration,
+    pub turn: Duration,
     /// The longest that the call may take, even if runs are missing.
     pub time_limit: Option<Duration>,
     /// Whether nothing is run, and the page is written from the existing counts.
@@ -37,16 +37,16 @@ pub struct Request {
 impl Request {
     /// Reads the words of the command line; none if an option is unknown or lacks its value.
     pub fn parse(words: &[&str]) -> Option<Request> {
-        let part = Duration::from_secs(60);
+        let turn = Duration::from_secs(60);
         let mut request =
-            Request { runs: 100_000_000, targets: Vec::new(), part, time_limit: None, only_report: false };
+            Request { runs: 100_000_000, targets: Vec::new(), turn, time_limit: None, only_report: false };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
                 "--report" => request.only_report = true,
                 "--runs" => request.runs = words.next()?.replace('_', "").parse().ok()?,
                 "--target" => request.targets.push((*words.next()?).to_owned()),
-                "--part" => request.part = seconds(words.next()?, 1.0)?,
+                "--turn" => request.turn = seconds(words.next()?, 1.0)?,
                 "--minutes" => request.time_limit = Some(seconds(words.next()?, 60.0)?),
                 _ => return None,
             }
@@ -99,7 +99,7 @@ pub fn run(request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// Runs rounds: one part of each target that has not had its runs and has no finding yet. Returns the findings.
+/// Runs rounds: one turn of each target that has not had its runs and has no finding yet. Returns the findings.
 fn rounds(request: &Request, wanted: &[String], all: &[String], programs: &Programs) -> Result<Vec<Finding>> {
     let started = Instant::now();
     let mut found = Vec::<Finding>::new();
@@ -112,11 +112,11 @@ fn rounds(request: &Request, wanted: &[String], all: &[String], programs: &Progr
                 continue;
             }
             ran += 1;
-            let part = programs.part(target, request.runs - done.runs, request.part)?;
-            let now = done.with(&part);
+            let turn = programs.turn(target, request.runs - done.runs, request.turn)?;
+            let now = done.with(&turn);
             now.write(&fuzz_directory(), target)?;
             println!("{}", progress(target, &now, request.runs));
-            found.extend(part.finding);
+            found.extend(turn.finding);
         }
         report::write(all)?;
         if ran == 0 || is_late() {
@@ -158,12 +158,12 @@ mod tests {
     #[test]
     fn a_request_is_read_from_words_and_other_options_are_refused() {
         let request = Request::parse(&[]).unwrap();
-        assert_eq!((request.runs, request.part.as_secs(), request.time_limit), (100_000_000, 60, None));
-        let words = ["--runs", "1_000", "--target", "join", "--target", "frames", "--part", "5", "--minutes", "0.5"];
+        assert_eq!((request.runs, request.turn.as_secs(), request.time_limit), (100_000_000, 60, None));
+        let words = ["--runs", "1_000", "--target", "join", "--target", "frames", "--turn", "5", "--minutes", "0.5"];
         let request = Request::parse(&words).unwrap();
-        assert_eq!((request.runs, request.part.as_secs(), request.targets.len()), (1_000, 5, 2));
+        assert_eq!((request.runs, request.turn.as_secs(), request.targets.len()), (1_000, 5, 2));
         assert_eq!(request.time_limit, Some(Duration::from_secs(30)));
-        for wrong in [&["--runs"][..], &["--runs", "many"], &["--part", "0"], &["--minutes", "-1"], &["frames"]] {
+        for wrong in [&["--runs"][..], &["--runs", "many"], &["--turn", "0"], &["--minutes", "-1"], &["frames"]] {
             assert_eq!(Request::parse(wrong), None, "{wrong:?}");
         }
     }

@@ -16,12 +16,12 @@ tasks:
           seconds with the budgets; [WORD]… only tests whose name contains one of these
   stress  runs all tests five times beside busy loops and a disk writer; writes docs/results/stress.md
           [--runs N] how often; [WORD]… only tests whose name contains one of these
-  demo    starts two nodes on this machine and copies a real tree from one to the other
+  demo    starts two nodes on this machine and copies a tree from one to the other
   soak    random faults by the thousand, then an hour at full rate; writes docs/results
           [--minutes M] [--faults N]
   fuzz    fuzzes every parser and both protocol machines, guided by coverage, for hours or days; continues where the
           last call ended; writes docs/results/fuzz.md
-          [--runs N] of each target in all, 10^8 by default; [--target NAME]… only these; [--part SECONDS] of one target
+          [--runs N] of each target in all, 10^8 by default; [--target NAME]… only these; [--turn SECONDS] of one target
           before the next; [--minutes M] of this call; [--report] only writes the page
   picture draws docs/crates.svg: the crates and their dependencies
   deb     makes a Debian package of the release program in target/dist

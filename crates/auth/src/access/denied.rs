@@ -12,7 +12,7 @@ use crate::token::error::TokenError;
 #[non_exhaustive]
 pub enum Denied {
     /// The client has no key, and nothing is open to anonymous clients.
-    #[error("this node lets nobody in without a key; ask its operator for one (longhaul grant) and set LONGHAUL_KEY")]
+    #[error("this node admits no client without a key; ask its operator for one (longhaul grant) and set LONGHAUL_KEY")]
     NoKey,
     /// The key was never issued, was revoked, or has a wrong secret. One message for all three, so that a client cannot tell them apart.
     #[error("the access key is not valid here (never issued, or revoked); ask the node's operator for a new one")]
@@ -62,7 +62,7 @@ pub enum Denied {
     Address(IpAddr),
     /// A third-party copy to or from an address that the node does not dial.
     #[error("this node copies nothing to or from {address}, {why} ([third_party] in its access.toml)")]
-    Target {
+    ForbiddenAddress {
         /// The address.
         address: IpAddr,
         /// The reason, as a relative clause.
@@ -72,7 +72,7 @@ pub enum Denied {
     #[error(
         "{0} is authenticated, but no rule of this node gives it a right; its operator can add a rule to access.toml"
     )]
-    Nothing(String),
+    NoRight(String),
     /// The credential is valid, and allows less or is for another path.
     #[error("{who} may not {needed} {place}; it may {permits}")]
     Lacks {
@@ -86,7 +86,7 @@ pub enum Denied {
         permits: String,
     },
     /// Anonymous clients may not do this.
-    #[error("without a credential nobody may {needed} {place}; bring a token, a key or a certificate")]
+    #[error("a client without a credential may not {needed} {place}; bring a token, a key or a certificate")]
     Anonymous {
         /// What is needed.
         needed: &'static str,
@@ -95,13 +95,13 @@ pub enum Denied {
     },
     /// Anonymous clients may not have the node connect to other hosts.
     #[error(
-        "without a credential nobody has this node copy to or from {0}; bring a key, a token or a certificate (its operator may \
+        "a client without a credential cannot order copies to or from {0}; bring a key, a token or a certificate (its operator may \
          allow it: [third_party] guests = true in access.toml)"
     )]
     AnonymousCopies(String),
     /// A macaroon was requested with a macaroon: only keys, tokens and certificates get one.
     #[error("a macaroon is not made from a macaroon; add caveats to the one at hand instead")]
-    Derived,
+    MacaroonFromMacaroon,
     /// A path caveat outside the path of the request for a macaroon.
     #[error("the caveat path:/{asked} does not lie below /{path}, the path of the request for the macaroon")]
     CaveatPath {

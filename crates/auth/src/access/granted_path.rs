@@ -19,7 +19,7 @@ pub struct GrantedPath {
     /// The path that confines the credential; the root for a whole export.
     pub prefix: RelPath,
     /// The kind of entry at that path.
-    pub opens: PathKind,
+    pub kind: PathKind,
     /// The one path, at or below `prefix`, of a key that was delegated for one transfer.
     pub entry: Option<RelPath>,
 }
@@ -31,7 +31,7 @@ impl GrantedPath {
     }
 
     /// A path of an export.
-    pub fn at(prefix: RelPath, opens: PathKind) -> GrantedPath {
-        GrantedPath { prefix, opens, entry: None }
+    pub fn at(prefix: RelPath, kind: PathKind) -> GrantedPath {
+        GrantedPath { prefix, kind, entry: None }
     }
 }

@@ -18,13 +18,13 @@ pub struct Permit {
     /// The path below it.
     pub prefix: RelPath,
     /// The kind of entry at the path.
-    pub opens: PathKind,
+    pub kind: PathKind,
     /// The actions.
     pub actions: Actions,
     /// The addresses that the rule is for; empty for all. The holder's address is one of them.
-    pub from: Vec<IpNet>,
+    pub addresses: Vec<IpNet>,
     /// The mark of the rule's [`RuleSubject`](crate::policy::RuleSubject); `None` for a permit of the credential itself.
-    pub by: Option<String>,
+    pub rule_mark: Option<String>,
 }
 
 /// What gives the allowed actions at a path: the credential itself, and rules.
@@ -35,18 +35,18 @@ pub(crate) struct Basis {
     /// The marks of the rules that give the rest.
     pub rules: Vec<String>,
     /// The addresses that these rules are for; all of the lists must hold.
-    pub from: Vec<Vec<IpNet>>,
+    pub addresses: Vec<Vec<IpNet>>,
 }
 
 impl Permit {
     /// A permit that a credential gives by itself.
-    pub fn own(export: String, prefix: RelPath, opens: PathKind, actions: Actions) -> Permit {
-        Permit { export, prefix, opens, actions, from: Vec::new(), by: None }
+    pub fn own(export: String, prefix: RelPath, kind: PathKind, actions: Actions) -> Permit {
+        Permit { export, prefix, kind, actions, addresses: Vec::new(), rule_mark: None }
     }
 
     /// Whether it covers a path: at or below its own, or above where the action reaches up.
     fn covers(&self, action: Action, export: &str, path: &RelPath) -> bool {
-        let within = path.starts_with(&self.prefix) || (action.reaches_up() && self.prefix.starts_with(path));
+        let within = path.starts_with(&self.prefix) || (action.includes_parents() && self.prefix.starts_with(path));
         self.export == export && within
     }
 }
@@ -76,21 +76,21 @@ impl Ticket {
     /// The origin of the wanted actions that are allowed at a path and everywhere below it.
     pub(crate) fn basis(&self, export: &str, path: &RelPath, wanted: Actions) -> Basis {
         let here = self.permits.iter().filter(|p| p.export == export && path.starts_with(&p.prefix));
-        let (own, mut ruled): (Vec<_>, Vec<_>) = here.partition(|p| p.by.is_none());
+        let (own, mut ruled): (Vec<_>, Vec<_>) = here.partition(|p| p.rule_mark.is_none());
         let mut have = own.iter().fold(self.everywhere, |all, permit| all | permit.actions);
         let mut basis = Basis { rights: have & wanted, ..Basis::default() };
         // Rules for all addresses first: other rules, and their addresses, are added only where they give more.
-        ruled.sort_by_key(|permit| !permit.from.is_empty());
+        ruled.sort_by_key(|permit| !permit.addresses.is_empty());
         for permit in ruled {
             if have.contains(permit.actions & wanted) {
                 continue;
             }
             have |= permit.actions;
-            match &permit.by {
-                Some(by) if !basis.rules.contains(by) => basis.rules.push(by.clone()),
+            match &permit.rule_mark {
+                Some(mark) if !basis.rules.contains(mark) => basis.rules.push(mark.clone()),
                 _ => {}
             }
-            basis.from.extend(Some(permit.from.clone()).filter(|from| !from.is_empty()));
+            basis.addresses.extend(Some(permit.addresses.clone()).filter(|addresses| !addresses.is_empty()));
         }
         basis
     }
@@ -114,13 +114,13 @@ impl Ticket {
         let any = self
             .deciding(action, export, path)
             .into_iter()
-            .filter(|p| !(p.opens == PathKind::DirOnly && p.prefix == *path));
+            .filter(|p| !(p.kind == PathKind::DirOnly && p.prefix == *path));
         !enough(any.fold(self.everywhere, |all, permit| all | permit.actions))
     }
 
     /// The path that confines an action: of the widest permit that alone allows it, else of the widest permit that it needs. The whole
     /// export for a directory above the permits.
-    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> GrantedPath {
+    pub fn confining_path(&self, action: Action, export: &str, path: &RelPath) -> GrantedPath {
         if self.everywhere.contains(action.needs()) {
             return GrantedPath::whole();
         }
@@ -130,8 +130,8 @@ impl Ticket {
         let widest = counting.iter().map(|p| &p.prefix).min_by_key(|prefix| prefix.as_bytes().len());
         let Some(widest) = widest.filter(|prefix| path.starts_with(prefix)) else { return GrantedPath::whole() };
         let here = || counting.iter().filter(|p| p.prefix == *widest);
-        let opens = here().map(|p| p.opens).find(|opens| *opens != PathKind::Entry).unwrap_or(PathKind::Entry);
-        GrantedPath::at(widest.clone(), opens)
+        let kind = here().map(|p| p.kind).find(|kind| *kind != PathKind::Entry).unwrap_or(PathKind::Entry);
+        GrantedPath::at(widest.clone(), kind)
     }
 
     /// The longest path that all permits have in common; the root where they are for several exports.
@@ -177,8 +177,8 @@ mod tests {
     }
 
     fn permit(export: &str, prefix: &str, actions: Actions) -> Permit {
-        let opens = if prefix.ends_with('/') { PathKind::DirOnly } else { PathKind::Entry };
-        Permit::own(export.into(), path(prefix), opens, actions)
+        let kind = if prefix.ends_with('/') { PathKind::DirOnly } else { PathKind::Entry };
+        Permit::own(export.into(), path(prefix), kind, actions)
     }
 
     fn ticket(permits: Vec<Permit>) -> Ticket {
@@ -207,9 +207,9 @@ mod tests {
         }
         assert!(!ticket.allows(Action::Stat, "data", &path("fox")));
         assert!(!ticket.allows(Action::MakeDir, "data", &path("foo/bargain")));
-        assert_eq!(ticket.ground(Action::Stat, "data", &path("foo")), GrantedPath::whole());
+        assert_eq!(ticket.confining_path(Action::Stat, "data", &path("foo")), GrantedPath::whole());
         assert_eq!(
-            ticket.ground(Action::Create, "data", &path("foo/bar/x")),
+            ticket.confining_path(Action::Create, "data", &path("foo/bar/x")),
             GrantedPath::at(path("foo/bar"), PathKind::Entry)
         );
     }
@@ -223,15 +223,15 @@ mod tests {
         assert!(ticket.allows(Action::Modify, "data", &path("a/b/c")));
         assert!(!ticket.allows(Action::Modify, "data", &path("a/c")));
         assert_eq!(ticket.shared_prefix(), path("a"));
-        assert_eq!(ticket.ground(Action::Modify, "data", &path("a/b/c")).prefix, path("a"));
+        assert_eq!(ticket.confining_path(Action::Modify, "data", &path("a/b/c")).prefix, path("a"));
     }
 
     #[test]
     fn a_basis_has_the_addresses_of_only_those_rules_that_it_needs() {
         let near: Vec<IpNet> = vec!["192.0.2.0/24".parse().unwrap()];
         let by = |mark: &str, from: &[IpNet], permit: Permit| Permit {
-            by: Some(mark.into()),
-            from: from.to_vec(),
+            rule_mark: Some(mark.into()),
+            addresses: from.to_vec(),
             ..permit
         };
         let ticket = ticket(vec![
@@ -242,9 +242,12 @@ mod tests {
         ]);
         let basis = |wanted| ticket.basis("data", &path("a/x"), wanted);
         let reading = basis(Actions::FOR_READ);
-        assert_eq!((reading.rights, reading.rules, reading.from), (Actions::STAT, vec!["free".to_owned()], vec![]));
+        assert_eq!(
+            (reading.rights, reading.rules, reading.addresses),
+            (Actions::STAT, vec!["free".to_owned()], vec![])
+        );
         let writing = basis(Actions::ALL);
-        assert_eq!((writing.rules, writing.from), (vec!["free".to_owned(), "bound".to_owned()], vec![near]));
+        assert_eq!((writing.rules, writing.addresses), (vec!["free".to_owned(), "bound".to_owned()], vec![near]));
         assert!(basis(Actions::STAT).rules.is_empty());
     }
 
@@ -255,7 +258,7 @@ mod tests {
         assert!(!one.only_as_dir(Action::Read, "data", &path("a/b")));
         let both = ticket(vec![permit("data", "a/", Actions::FOR_READ), permit("data", "", Actions::FOR_READ)]);
         assert!(!both.only_as_dir(Action::Read, "data", &path("a")));
-        assert_eq!(both.ground(Action::Read, "data", &path("a/b")).prefix, RelPath::root());
+        assert_eq!(both.confining_path(Action::Read, "data", &path("a/b")).prefix, RelPath::root());
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub enum MacaroonError {
     Identifier,
     /// An unknown caveat. It is refused, because its author wanted to restrict something.
     #[error(
-        "caveat {number} of the macaroon is unknown or malformed (known are activity:, path:/, before:TIME, ip:, name:); it is refused whole"
+        "caveat {number} of the macaroon is unknown or malformed (known are activity:, path:/, before:TIME, ip:, name:); the macaroon is refused"
     )]
     Caveat {
         /// Its number, from 1.
@@ -55,7 +55,7 @@ pub enum MacaroonError {
     #[error("the macaroon has no path caveat; ask this node for a new one")]
     NoPath,
     /// The client's address is not in its `ip:` caveats.
-    #[error("the macaroon does not count from {0}: its ip: caveats name other addresses")]
+    #[error("the macaroon is not valid for the address {0}: its ip: caveats name other addresses")]
     Address(IpAddr),
     /// The rules or the issuer that gave its first holder the rights no longer exist.
     #[error(

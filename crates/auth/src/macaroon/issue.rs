@@ -98,7 +98,7 @@ pub fn issue(secret: &[u8; 32], context: &MacaroonContext<'_>, request: &Macaroo
     let effective =
         if available.contains(Activities::READ_METADATA) { activities | Activities::READ_METADATA } else { activities };
     let basis = access.ticket().map(|ticket| ticket.basis(export, context.path, effective.actions()));
-    caveats.extend(basis.iter().flat_map(|basis| &basis.from).map(|from| ip(from)));
+    caveats.extend(basis.iter().flat_map(|basis| &basis.addresses).map(|addresses| ip(addresses)));
     let text = mint(secret, context.location, &identifier(context, basis), &caveats);
     if text.len() > MACAROON_BYTES {
         return Err(MacaroonError::TooLong { bytes: text.len() }.into());
@@ -107,9 +107,9 @@ pub fn issue(secret: &[u8; 32], context: &MacaroonContext<'_>, request: &Macaroo
 }
 
 /// The caveat that restricts a macaroon to these addresses.
-fn ip(from: &[IpNet]) -> String {
-    let from: Vec<String> = from.iter().map(IpNet::to_string).collect();
-    format!("ip:{}", from.join(","))
+fn ip(addresses: &[IpNet]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(IpNet::to_string).collect();
+    format!("ip:{}", addresses.join(","))
 }
 
 /// The identifier: the macaroon's id, the holder who asked for it, and the origin of that holder's access.
@@ -129,7 +129,7 @@ fn check_requester(access: &Access) -> Result<(), Denied> {
         return Err(Denied::Rights { allowed: "carry one job", needed: "hand out macaroons" });
     }
     if access.holder().starts_with(HOLDER) {
-        return Err(Denied::Derived);
+        return Err(Denied::MacaroonFromMacaroon);
     }
     Ok(())
 }

@@ -160,7 +160,8 @@ fn a_macaroon_with_an_unknown_caveat_is_refused() {
 #[test]
 fn all_address_caveats_are_read() {
     let held = narrowed(&["ip:192.0.2.0/24,2001:db8::1", "ip:192.0.2.7"]).unwrap();
-    let shown: Vec<Vec<String>> = held.from.iter().map(|nets| nets.iter().map(ToString::to_string).collect()).collect();
+    let shown: Vec<Vec<String>> =
+        held.addresses.iter().map(|nets| nets.iter().map(ToString::to_string).collect()).collect();
     assert_eq!(shown, [vec!["192.0.2.0/24", "2001:db8::1/128"], vec!["192.0.2.7/32"]]);
 }
 

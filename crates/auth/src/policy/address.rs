@@ -39,7 +39,7 @@ pub struct ThirdParty {
     /// Copies go to none of these, even if allowed.
     pub refuse: Vec<IpNet>,
     /// Whether anonymous clients may order copies: any client of the node could then have it connect to hosts that only the node reaches.
-    pub guests: bool,
+    pub for_anonymous: bool,
     /// NAT64 prefixes of this site's gateways, besides those that RFC 6052 and RFC 8215 name: an IPv6 address behind such a prefix
     /// stands for the IPv4 address that it embeds.
     pub nat64: Vec<Ipv6Net>,
@@ -55,7 +55,7 @@ impl Default for ThirdParty {
             private: true,
             allow: Vec::new(),
             refuse: Vec::new(),
-            guests: false,
+            for_anonymous: false,
             nat64: Vec::new(),
             max_streams: 16,
         }
@@ -67,9 +67,9 @@ impl ThirdParty {
     /// `is_own` says whether an address belongs to this machine.
     ///
     /// # Errors
-    /// [`Denied::Target`], with the reason.
+    /// [`Denied::ForbiddenAddress`], with the reason.
     pub fn check(&self, address: IpAddr, is_own: &dyn Fn(IpAddr) -> bool) -> Result<(), Denied> {
-        let refuse = |why| Err(Denied::Target { address, why });
+        let refuse = |why| Err(Denied::ForbiddenAddress { address, why });
         let embedded = nat64::embedded(address, &self.nat64);
         let all = || std::iter::once(address.to_canonical()).chain(embedded.iter().copied());
         if all().any(|address| is_in(&self.refuse, address)) {

@@ -12,7 +12,7 @@ use super::address::{Addresses, ThirdParty};
 use super::dn::DistinguishedName;
 use super::error::PolicyError;
 use super::rule::{Rule, RuleSubject};
-use super::{Callout, Macaroons, Policy, When};
+use super::{AskedWhen, Callout, Macaroons, Policy};
 use crate::actions::Actions;
 use crate::address_prefix::prefix;
 use crate::issuer::Issuer;
@@ -101,7 +101,7 @@ struct FileCallout {
     command: Vec<String>,
     timeout: Option<String>,
     #[serde(default)]
-    when: When,
+    when: AskedWhen,
 }
 
 #[derive(Deserialize)]
@@ -206,12 +206,12 @@ fn rule(raw: FileRule, issuers: &[Issuer]) -> Result<Rule, Complaint> {
             FileRight::Stage => Actions::FOR_STAGE,
         }
     });
-    let (path, from) = (path(raw.path.as_deref())?, nets(&raw.from)?);
+    let (path, addresses) = (path(raw.path.as_deref())?, nets(&raw.from)?);
     let export = raw.export.clone();
-    Ok(Rule { who: who(raw, issuers)?, export, path, actions, from })
+    Ok(Rule { subject: subject(raw, issuers)?, export, path, actions, addresses })
 }
 
-fn who(raw: FileRule, issuers: &[Issuer]) -> Result<RuleSubject, Complaint> {
+fn subject(raw: FileRule, issuers: &[Issuer]) -> Result<RuleSubject, Complaint> {
     let remedy = "write one of: anyone = true; issuer with group; issuer with subject; dn; key";
     let iss = |name: String| {
         let found = issuers.iter().find(|issuer| issuer.name == name || issuer.iss == name);
@@ -231,7 +231,7 @@ fn who(raw: FileRule, issuers: &[Issuer]) -> Result<RuleSubject, Complaint> {
             let what = format!("{key:?} is not the id of a key");
             if is_id { Ok(RuleSubject::Key(key)) } else { complain(what, "longhaul grant list shows the ids of keys") }
         }
-        _ => complain("an [[allow]] says who exactly once", remedy),
+        _ => complain("an [[allow]] names exactly one subject", remedy),
     }
 }
 
@@ -282,7 +282,7 @@ fn third_party(raw: FileThirdParty) -> Result<ThirdParty, Complaint> {
         private: raw.private.unwrap_or(usual.private),
         allow: nets(&raw.allow)?,
         refuse: nets(&raw.refuse)?,
-        guests: raw.guests.unwrap_or(usual.guests),
+        for_anonymous: raw.guests.unwrap_or(usual.for_anonymous),
         nat64: nets(&raw.nat64)?.into_iter().map(nat64).collect::<Result<_, _>>()?,
         max_streams,
     })
@@ -295,7 +295,7 @@ fn callout(raw: FileCallout) -> Result<Callout, Complaint> {
             "write command = [\"/path/to/program\", \"argument\"]",
         );
     }
-    Ok(Callout { command: raw.command, timeout: duration(raw.timeout.as_deref().unwrap_or("5s"))?, when: raw.when })
+    Ok(Callout { command: raw.command, timeout: duration(raw.timeout.as_deref().unwrap_or("5s"))?, asked: raw.when })
 }
 
 fn macaroons(raw: &FileMacaroons) -> Result<Macaroons, Complaint> {

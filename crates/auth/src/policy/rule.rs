@@ -47,7 +47,7 @@ impl RuleSubject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The subject.
-    pub who: RuleSubject,
+    pub subject: RuleSubject,
     /// The export.
     pub export: String,
     /// The path below the export.
@@ -55,18 +55,18 @@ pub struct Rule {
     /// The allowed actions.
     pub actions: Actions,
     /// The addresses that the rule is for; empty for all.
-    pub from: Vec<IpNet>,
+    pub addresses: Vec<IpNet>,
 }
 
 impl Rule {
     /// Whether it is for clients from an address.
     pub fn is_from(&self, address: IpAddr) -> bool {
-        self.from.is_empty() || is_in(&self.from, address)
+        self.addresses.is_empty() || is_in(&self.addresses, address)
     }
 
     /// Its permit.
     pub fn permit(&self) -> Permit {
         let permit = Permit::own(self.export.clone(), self.path.clone(), PathKind::Tree, self.actions);
-        Permit { from: self.from.clone(), by: Some(self.who.mark()), ..permit }
+        Permit { addresses: self.addresses.clone(), rule_mark: Some(self.subject.mark()), ..permit }
     }
 }

@@ -21,7 +21,7 @@ pub enum TokenError {
         what: &'static str,
     },
     /// Not signed (`alg: none`).
-    #[error("the token is not signed (alg none); only signed tokens count")]
+    #[error("the token is not signed (alg none); only signed tokens are accepted")]
     Unsigned,
     /// Signed with a shared secret: HS256 and similar.
     #[error("the token is signed with a shared secret ({0}); issuers sign with RS256 or ES256")]
@@ -70,7 +70,7 @@ pub enum TokenError {
         seconds_ago: i64,
     },
     /// It is not valid yet.
-    #[error("the token is good only in {seconds} s ({claim}); the clock here or at its issuer is wrong")]
+    #[error("the token becomes valid in {seconds} s ({claim}); the clock here or at its issuer is wrong")]
     NotYet {
         /// In how many seconds it becomes valid.
         seconds: i64,

@@ -133,7 +133,7 @@ impl Jwks {
     }
 
     /// Whether the set has a key of this name. The caller asks this of an old set before it fetches a new one.
-    pub fn has(&self, kid: &str) -> bool {
+    pub fn has_key(&self, kid: &str) -> bool {
         self.keys.iter().any(|key| key.kid == kid)
     }
 
@@ -149,7 +149,7 @@ impl Jwks {
 
     /// The one key of this name for this algorithm.
     pub(super) fn find(&self, kid: &str, algorithm: Algorithm) -> Result<&DecodingKey, TokenError> {
-        if !self.has(kid) {
+        if !self.has_key(kid) {
             return Err(TokenError::UnknownKid(shown(kid)));
         }
         let mut fitting = self.keys.iter().filter(|key| key.kid == kid && key.fits(algorithm));
@@ -177,7 +177,7 @@ mod tests {
             {"kty":"RSA","kid":"e","use":"enc","n":"AQAB","e":"AQAB"},{"kty":"RSA","n":"AQAB","e":"AQAB"},
             {"kty":"RSA","kid":"r","alg":"RS256","n":"AQAB","e":"AQAB","x5c":["x"]}]}"#;
         let jwks = Jwks::parse(set).unwrap();
-        assert_eq!((jwks.len(), jwks.has("r"), jwks.has("s")), (1, true, false));
+        assert_eq!((jwks.len(), jwks.has_key("r"), jwks.has_key("s")), (1, true, false));
         assert!(jwks.find("r", Algorithm::RS256).is_ok());
         assert_eq!(jwks.find("r", Algorithm::PS256).err(), Some(TokenError::KeyMismatch("r".into())));
         assert_eq!(jwks.find("r", Algorithm::HS256).err(), Some(TokenError::KeyMismatch("r".into())));

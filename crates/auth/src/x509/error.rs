@@ -49,7 +49,7 @@ pub enum ChainError {
         issuer: String,
     },
     /// The end-entity is an authority's certificate, or not for clients.
-    #[error("the certificate {name} does not count for a client: {why}")]
+    #[error("the certificate {name} is not accepted from a client: {why}")]
     EndEntity {
         /// Whose.
         name: String,
@@ -61,12 +61,12 @@ pub enum ChainError {
     Incomplete(String),
     /// A proxy from before RFC 3820.
     #[error(
-        "{0} is a legacy proxy certificate, of before RFC 3820, which does not count: make one with voms-proxy-init --rfc"
+        "{0} is a legacy proxy certificate, of before RFC 3820, which is not accepted: make one with voms-proxy-init --rfc"
     )]
     Legacy(String),
     /// A proxy of the draft of RFC 3820.
     #[error(
-        "{0} is a proxy certificate by a draft of RFC 3820 (Globus 3), which does not count: make one with voms-proxy-init --rfc"
+        "{0} is a proxy certificate by a draft of RFC 3820 (Globus 3), which is not accepted: make one with voms-proxy-init --rfc"
     )]
     Draft(String),
     /// A proxy that inherits not all rights, or whose policy language is unknown.
@@ -93,7 +93,7 @@ pub enum ChainError {
     Signature(String),
     /// A signature algorithm or a key that is too weak.
     #[error(
-        "the proxy certificate {0} is signed with an algorithm or a key that is too weak: RSA takes 2048 bits, and SHA-1 does not count"
+        "the proxy certificate {0} is signed with an algorithm or a key that is too weak: RSA takes 2048 bits, and SHA-1 is not accepted"
     )]
     Algorithm(String),
 }

@@ -115,7 +115,7 @@ fn get(dialer: &Dialer, mut url: HttpUrl, deadline: Instant, now: i64) -> Result
             .with("User-Agent", concat!("longhaul/", env!("CARGO_PKG_VERSION")))
             .with("Connection", "close");
         client.send(&Method::Get, url.path_and_query(), &headers).map_err(|error| with_causes(&error))?;
-        let (response, mut body) = client.answer(&Method::Get).map_err(|error| with_causes(&error))?;
+        let (response, mut body) = client.final_response(&Method::Get).map_err(|error| with_causes(&error))?;
         if let Some(to) = redirect(&response, &url) {
             url = secure(to.as_str())?;
             continue;

@@ -123,7 +123,7 @@ mod tests {
         let dir = dir.path().join("issuers");
         StoredKeys::new("https://i/", SET, 7).unwrap().write(&dir).unwrap();
         let back = read(&dir, "https://i/").unwrap();
-        assert_eq!((back.fetched, back.jwks.has("r")), (7, true));
+        assert_eq!((back.fetched, back.jwks.has_key("r")), (7, true));
         assert!(read(&dir, "https://i").is_none());
         fs::rename(path(&dir, "https://i/"), path(&dir, "https://other/")).unwrap();
         assert!(read(&dir, "https://other/").is_none(), "keys of one are not keys of another");
@@ -135,9 +135,9 @@ mod tests {
         let (path, mut file) = (dir.path().join("k"), LocalFile::default());
         assert!(file.keys(&path).is_err());
         fs::write(&path, SET).unwrap();
-        assert!(file.keys(&path).unwrap().has("r"));
+        assert!(file.keys(&path).unwrap().has_key("r"));
         fs::write(&path, SET.replace("\"r\"", "\"other\"")).unwrap();
-        assert!(file.keys(&path).unwrap().has("other"));
+        assert!(file.keys(&path).unwrap().has_key("other"));
         fs::write(&path, "{}").unwrap();
         assert!(file.keys(&path).is_err());
     }

@@ -16,7 +16,7 @@ use clap::Parser;
 use model::id::Uuid;
 use model::v1::Stage;
 use model::v1::node::{Credentials, Order};
-use nodeapi::{Api, Which};
+use nodeapi::{Api, PageQuery};
 use web::{Client, Headers, HttpUrl, Method};
 
 /// The longest that the whole list may take.
@@ -77,7 +77,7 @@ fn fill(node: &NodeWithKey, api: &Api, count: u64) -> Result<Duration> {
             let target = format!("lh://127.0.0.1:{}/null:", node.node.port);
             let credentials = Some(Credentials { key: Some(node.key.clone()), ..Credentials::default() });
             let order = Order { credentials, ..Order::new(Uuid::now_v7(), "/zero:0", target) };
-            api.create(&order)?;
+            api.create_transfer(&order)?;
         }
         Ok(())
     };
@@ -87,8 +87,8 @@ fn fill(node: &NodeWithKey, api: &Api, count: u64) -> Result<Duration> {
             .try_for_each(|one| one.join().map_err(|_| anyhow!("a thread that orders transfers panicked"))?)
     })?;
     loop {
-        let all_transfers = Which { limit: Some(10_000), state: None, after: None };
-        let page = api.list(all_transfers)?.transfers;
+        let all_transfers = PageQuery { limit: Some(10_000), state: None, after: None };
+        let page = api.list_transfers(all_transfers)?.transfers;
         if page.iter().all(|transfer| transfer.state.is_last()) {
             let failed = page.iter().find(|transfer| transfer.state != Stage::Done);
             ensure!(failed.is_none(), "a transfer of no bytes failed: {failed:?}");
@@ -109,7 +109,7 @@ fn time_list(node: &NodeWithKey, target: &str, rounds: u32) -> Result<(Vec<f64>,
     for _ in 0..rounds {
         let began = Instant::now();
         client.send(&Method::Get, target, &headers)?;
-        let (response, mut body) = client.answer(&Method::Get)?;
+        let (response, mut body) = client.final_response(&Method::Get)?;
         let answer = client.read_all(&mut body, 64 << 20)?;
         seconds.push(began.elapsed().as_secs_f64());
         ensure!(response.status == 200, "the node answers {}", response.status);

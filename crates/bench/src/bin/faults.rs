@@ -50,7 +50,7 @@ fn all(args: &Args) -> Result<bool> {
     let date = machine::date();
     let head = format!(
         "- Date: {date}\n- Machine: {}\n- Command: `make bench-probe`; {} runs of each fault, {} s for each of the probe's tests\n\
-         - Where the path has a rate, the probe is told so (`--link`)\n\
+         - Where the path has a rate, the probe gets it by `--link`\n\
          - **Everything here is emulated.** A fault counts as found where kind, direction and place of the first cause are right in \
          most of its runs; two faults at once count where they are the first two causes",
         machine::describe("emulated network")?,

@@ -167,7 +167,7 @@ fn run(args: &Args) -> Result<bool> {
          pages open: half look at a transfer, a quarter at the list, a quarter at the queue; each asks as often as the page does, over a \
          connection that it keeps, in clear text. {} s each; SQLite\n\n\
          | | hub, cores | hub, MB | answers/s | 99 of 100 answered within, ms |\n|---|---|---|---|---|\n\
-         | nobody looks | {:.2} | {:.0} | - | - |\n| {} people look | {:.2} | {:.0} | {:.0} | {:.1} |\n\n\
+         | no page open | {:.2} | {:.0} | - | - |\n| {} pages open | {:.2} | {:.0} | {:.0} | {:.1} |\n\n\
          Target: less than 1 core (**{}**) and 300 MB (**{}**).\n",
         machine::date(),
         machine::describe("loopback")?,

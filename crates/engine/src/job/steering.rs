@@ -31,13 +31,13 @@ impl<'a> Steering<'a> {
     /// Steers a job that was ordered with these settings. A change made since the order, before this end began, is still sent to the
     /// other end.
     pub(super) fn new(control: &'a Control, ordered: &LiveSettings) -> Steering<'a> {
-        let (applied, version) = control.steer();
+        let (applied, version) = control.settings();
         let sent_version = if applied == *ordered { version } else { version.wrapping_sub(1) };
         Steering { control, applied, is_first: true, sent_version, peer_busy: None, busy_sent: None }
     }
 
     pub(super) fn apply_changes(&mut self, link: &mut Link, side: &dyn Side) -> Result<()> {
-        let (steer, version) = self.control.steer();
+        let (steer, version) = self.control.settings();
         if std::mem::take(&mut self.is_first) || steer != self.applied {
             self.applied = steer;
             side.steer(&steer);
@@ -78,7 +78,7 @@ mod tests {
         let label = Label { role: "send", ..Label::default() };
         let ordered = LiveSettings { limit_bit_s: 16_000_000, ..LiveSettings::default() };
         let control = Control::new(label, ordered, Arc::default());
-        let is_sent = |steering: &Steering<'_>| steering.sent_version == control.steer().1;
+        let is_sent = |steering: &Steering<'_>| steering.sent_version == control.settings().1;
         assert!(is_sent(&Steering::new(&control, &ordered)), "the settings are those of the order");
         control.change(&Change { limit_bit_s: Some(20_000_000), ..Change::default() });
         assert!(!is_sent(&Steering::new(&control, &ordered)));

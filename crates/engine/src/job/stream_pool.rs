@@ -218,7 +218,7 @@ impl StreamPool {
     pub(super) fn join(&mut self, joined: Joined) {
         let peer = self.peer.clone();
         let id = joined.id;
-        self.start(move |terms| Ok(terms.stream(joined.socket, id, &peer).with_permit(joined.place)), id);
+        self.start(move |terms| Ok(terms.stream(joined.socket, id, &peer).with_permit(joined.permit)), id);
     }
 
     /// Runs a stream that was kept from the session's last job.

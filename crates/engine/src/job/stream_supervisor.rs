@@ -154,11 +154,11 @@ impl StreamSupervisor {
                     self.open_several(pool, *count, *streams_max, opened, by_settings, sampler);
                 }
             }
-            Streams::Accept { joined, kept, floor } => {
+            Streams::Accept { joined, kept, last_old_stream } => {
                 std::mem::take(kept).into_iter().for_each(|stream| pool.resume(stream));
                 while let Ok(stream) = joined.try_recv() {
                     // The records of an earlier job's stream would be taken for this job's.
-                    if stream.id > *floor {
+                    if stream.id > *last_old_stream {
                         pool.join(stream);
                     }
                 }

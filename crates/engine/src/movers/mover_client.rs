@@ -33,7 +33,7 @@ pub(super) fn run(shared: &Arc<Shared>, at: usize) {
             break;
         }
         let is_retried = may_pass(&error);
-        (shared.peers.observer)(name, MoverEvent::Left(&model::fault::with_causes(&error), is_retried));
+        (shared.configured.observer)(name, MoverEvent::Left(&model::fault::with_causes(&error), is_retried));
         if !is_retried || wait(shared) {
             break;
         }
@@ -73,7 +73,7 @@ pub(super) fn note_gone(shared: &Shared, at: usize) -> bool {
     let was_here = mover.phase == MoverPhase::Here;
     let doubtful: Vec<u64> = if was_here { mover.files.keys().copied().collect() } else { Vec::new() };
     if was_here {
-        mover.phase = MoverPhase::Gone(mover.lease);
+        mover.phase = MoverPhase::Gone(mover.lease_end);
     }
     mover.waker = None;
     mover.account = None;
@@ -88,7 +88,7 @@ pub(super) fn note_gone(shared: &Shared, at: usize) -> bool {
 
 /// Runs one connection to the mover. Returns without an error once the job is over.
 fn run_once(shared: &Arc<Shared>, at: usize) -> Result<()> {
-    let mut keys = &shared.peers.keys[..];
+    let mut keys = &shared.configured.keys[..];
     loop {
         let mut login = connect(shared, at, keys)?;
         let further = further_keys(keys, login.fingerprint);
@@ -116,7 +116,7 @@ fn further_keys(keys: &[AccessKey], node: Fingerprint) -> &[AccessKey] {
 
 fn connect(shared: &Shared, at: usize, keys: &[AccessKey]) -> Result<LoggedIn> {
     let pace = Pace { ping_after: LEASE_REQUEST_EVERY, gone_after: GONE_AFTER };
-    let timeouts = Timeouts { pace, connect: GONE_AFTER, ..shared.peers.timeouts };
+    let timeouts = Timeouts { pace, connect: GONE_AFTER, ..shared.configured.timeouts };
     let trust = Trust::Fingerprints(keys.iter().map(|key| key.node).collect());
     let connect = Connect { timeouts, ..Connect::new(trust, keys)? };
     connect.dial(&shared.chosen[at]).map_err(|error| match error {
@@ -151,12 +151,12 @@ fn delegate(shared: &Shared, at: usize, link: &mut Link) -> Result<()> {
     mover.phase = MoverPhase::Here;
     mover.waker = Some(link.waker());
     mover.files.clear();
-    mover.lease = Instant::now();
+    mover.lease_end = Instant::now();
     if state.over {
         state.movers[at].send(Frame::Word(MoverMessage::Over));
     }
     drop(state);
-    (shared.peers.observer)(&shared.chosen[at], MoverEvent::Joined);
+    (shared.configured.observer)(&shared.chosen[at], MoverEvent::Joined);
     shared.waker.wake();
     Ok(())
 }
@@ -204,7 +204,7 @@ fn handle(shared: &Arc<Shared>, at: usize, link: &mut Link, frame: Frame) -> Res
             }
         }
         Frame::Word(MoverMessage::Beat(requested)) => {
-            mover.lease = Instant::now() + LEASE + MARGIN;
+            mover.lease_end = Instant::now() + LEASE + MARGIN;
             mover.send(Frame::Word(MoverMessage::Beat(requested)));
         }
         Frame::Word(MoverMessage::Surplus(streams)) => {
@@ -227,7 +227,7 @@ fn handle(shared: &Arc<Shared>, at: usize, link: &mut Link, frame: Frame) -> Res
             // The mover has closed all files.
             mover.facts = facts;
             mover.files.clear();
-            mover.lease = Instant::now();
+            mover.lease_end = Instant::now();
             return Ok(true);
         }
         Frame::Busy(_) | Frame::Steer(_) => {}

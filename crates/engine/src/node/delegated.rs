@@ -111,7 +111,7 @@ impl ClientSession<'_> {
             keep: false,
             help: StreamHelpers::Delegated,
         };
-        let streams = Streams::Accept { joined: &joined, kept: Vec::new(), floor: 0 };
+        let streams = Streams::Accept { joined: &joined, kept: Vec::new(), last_old_stream: 0 };
         let (job_facts, result) = job::drive(&mut self.link, side, terms, streams, &control, &mut |_| {});
         let clean = match mover_role {
             MoverRole::Reads(_) => true,

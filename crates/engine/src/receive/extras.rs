@@ -134,7 +134,7 @@ impl Receiving {
             return self.plan_removal();
         }
         let _busy = self.busy_with(format!("removing {extras} entries at the target that the source lacks"));
-        self.state().machine.removing(Removal { extras, there: total });
+        self.state().machine.removing(Removal { extras, total });
         self.waker.wake();
         self.remove_noted();
         if unnoted > 0 {

@@ -21,11 +21,11 @@ use super::Receiving;
 use super::reorder::{BlockContent, BlockOutcome, ReorderBuffer};
 use super::space::Promise;
 use crate::error::Error;
-use crate::journal::{Journal, Row, Subject};
+use crate::journal::{Journal, Row, SourceVersion};
 
 /// The size and time of a file at the source, which an unfinished file must match.
-pub(super) fn subject(wanted: &Wanted) -> Subject {
-    Subject { size: wanted.size, mtime: wanted.mtime }
+pub(super) fn subject(wanted: &Wanted) -> SourceVersion {
+    SourceVersion { size: wanted.size, mtime: wanted.mtime }
 }
 
 /// A file that blocks are being written to.
@@ -188,7 +188,7 @@ impl Incoming {
     /// Notes that a mover has written a block.
     fn note_written(&self, part: &Part) -> store::Result<BlockOutcome> {
         match &*self.sink_state() {
-            SinkState::Open(open) if !part.hole => open.sink.reached(part.offset + part.len),
+            SinkState::Open(open) if !part.hole => open.sink.note_written_to(part.offset + part.len),
             SinkState::Open(_) | SinkState::NotMade => {}
             SinkState::Gone => return Ok(BlockOutcome::Late),
         }

@@ -107,9 +107,9 @@ impl Receiving {
     }
 
     /// The metadata that an entry should have, as far as this job preserves them.
-    fn facts<'a>(&self, mode: u32, mtime: Timestamp, attributes: Option<&'a Attributes>) -> store::Facts<'a> {
+    fn facts<'a>(&self, mode: u32, mtime: Timestamp, attributes: Option<&'a Attributes>) -> store::WantedMetadata<'a> {
         let Options { owner, xattrs, .. } = self.policy.options;
-        store::Facts { mode, mtime, asked: store::AttributeSelection { owner, xattrs }, attributes }
+        store::WantedMetadata { mode, mtime, asked: store::AttributeSelection { owner, xattrs }, attributes }
     }
 
     fn make_dir_dry(&self, path: &RelPath) -> store::Result<()> {
@@ -331,7 +331,7 @@ impl Receiving {
 
     /// Updates the metadata of an existing entry (mode, time, owner, attributes, ACL), or counts the update in a dry run. Nothing is
     /// updated where an entry of that name is enough, or where existing files may not be changed.
-    fn refresh(&self, path: &RelPath, facts: &store::Facts<'_>) -> Result<(), Refusal> {
+    fn refresh(&self, path: &RelPath, facts: &store::WantedMetadata<'_>) -> Result<(), Refusal> {
         if !self.policy.replaces() || self.policy.options.sync == Sync::Exists {
             return Ok(());
         }

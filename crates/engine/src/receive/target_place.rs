@@ -20,7 +20,7 @@ pub struct TargetPlace {
     /// Whether existing files may be replaced; if not, why.
     pub may_replace: Result<(), Refusal>,
     /// Called with each directory before an unfinished file is made in it.
-    pub opening: Box<dyn Fn(&RelPath) + Send + Sync>,
+    pub before_unfinished_file: Box<dyn Fn(&RelPath) + Send + Sync>,
     /// The journals of large files; none where unfinished files are not kept for a later attempt.
     pub journals: Option<Journals>,
 }
@@ -28,7 +28,7 @@ pub struct TargetPlace {
 impl TargetPlace {
     /// A target where files may be replaced, without journals.
     pub fn new(store: Arc<dyn Store>, path: RelPath) -> TargetPlace {
-        TargetPlace { store, path, may_replace: Ok(()), opening: Box::new(|_| {}), journals: None }
+        TargetPlace { store, path, may_replace: Ok(()), before_unfinished_file: Box::new(|_| {}), journals: None }
     }
 
     /// The receiving side of an attempt. The tag is a part of the names of unfinished files: random, and used by this attempt only.
@@ -45,6 +45,6 @@ impl TargetPlace {
         let is_dir = self.store.is_dir(&self.path);
         let target = Target { path: self.path, into: options.into, is_dir };
         let policy = Policy { options, may_replace: self.may_replace, tag, journals: self.journals, reports_plans };
-        Receiving::new(self.store, target, policy, waker, self.opening)
+        Receiving::new(self.store, target, policy, waker, self.before_unfinished_file)
     }
 }

@@ -167,11 +167,11 @@ impl Store for FaultyStore {
     fn attributes(&self, path: &RelPath, asked: AttributeSelection) -> Result<model::entry::Attributes> {
         self.inner.attributes(path, asked)
     }
-    fn differs(&self, path: &RelPath, from: &store::Facts<'_>) -> Result<bool> {
+    fn differs(&self, path: &RelPath, from: &store::WantedMetadata<'_>) -> Result<bool> {
         self.inner.differs(path, from)
     }
 
-    fn refresh(&self, path: &RelPath, to: &store::Facts<'_>) -> Result<bool> {
+    fn refresh(&self, path: &RelPath, to: &store::WantedMetadata<'_>) -> Result<bool> {
         self.inner.refresh(path, to)
     }
     fn space(&self, path: &RelPath) -> Result<Option<Space>> {

@@ -8,7 +8,7 @@ export interface Live<T> {
   value?: T;
   problem?: Problem;
   /** Requests it now. */
-  again: () => void;
+  refresh: () => void;
 }
 
 /** Requests a value, and again every `everyS` seconds as long as the page is visible. After a refusal, the last value is kept beside it. */
@@ -36,7 +36,7 @@ export function useLive<T>(request: () => Promise<T>, everyS: number, key: strin
     };
   }, [key, turn]);
   const { value, problem } = known.key === key ? known : {};
-  return { value, problem, again: () => setTurn(turn + 1) };
+  return { value, problem, refresh: () => setTurn(turn + 1) };
 }
 
 /** Runs actions of the reader; the refusal of the last one is kept until the next one. */

@@ -38,11 +38,11 @@ const MARKS: Record<string, string> = {
   standby: "…",
 };
 
-export function State({ word }: { word: string }) {
+export function State({ state }: { state: string }) {
   return (
-    <span class={`state ${word}`}>
-      <span aria-hidden="true">{MARKS[word] ?? "?"} </span>
-      {word}
+    <span class={`state ${state}`}>
+      <span aria-hidden="true">{MARKS[state] ?? "?"} </span>
+      {state}
     </span>
   );
 }

@@ -4,7 +4,7 @@
 // part), CHROMIUM; SCENES selects some of the scenes by name.
 
 import { browser } from "./reader.mjs";
-import { dataSets } from "./scenes/data_sets.mjs";
+import { datasets } from "./scenes/datasets.mjs";
 import { errors } from "./scenes/errors.mjs";
 import { filesChanged } from "./scenes/files_changed.mjs";
 import { firstTransfer } from "./scenes/first_transfer.mjs";
@@ -14,7 +14,7 @@ import { sharing } from "./scenes/sharing.mjs";
 import { strangers } from "./scenes/strangers.mjs";
 import { twoPanes } from "./scenes/two_panes.mjs";
 
-const SCENES = { firstTransfer, twoPanes, filesChanged, sharing, dataSets, operation, planning, errors, strangers };
+const SCENES = { firstTransfer, twoPanes, filesChanged, sharing, datasets, operation, planning, errors, strangers };
 
 try {
   const wanted = process.env.SCENES?.split(",") ?? Object.keys(SCENES);

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderValue, header};
 use web::Refused;
-use web::openmetrics::{Labels, MEDIA_TYPE, Reading, and, label};
+use web::openmetrics::{Labels, MEDIA_TYPE, MetricsSnapshot, label, with_label};
 
 use super::{ApiRequest, ApiResult};
 use crate::database::queues::Queue;
@@ -20,7 +20,7 @@ pub(super) async fn metrics(request: ApiRequest) -> ApiResult {
     let hub = &request.hub;
     let queues = hub.database.queues().await.map_err(unavailable)?;
     let unended = hub.database.unended_transfers().await.map_err(unavailable)?;
-    let mut all = Reading::default();
+    let mut all = MetricsSnapshot::default();
     let build = vec![(label("version", env!("CARGO_PKG_VERSION")), 1)];
     all.gauges("longhaul_hub_build_info", "Version of the program, as a label; the value is 1.", build);
     read_queues(&queues, &mut all);
@@ -36,7 +36,7 @@ pub(super) async fn metrics(request: ApiRequest) -> ApiResult {
     Ok(response)
 }
 
-fn read_queues(queues: &[Queue], all: &mut Reading) {
+fn read_queues(queues: &[Queue], all: &mut MetricsSnapshot) {
     let mut sums: BTreeMap<&str, [i64; 4]> = BTreeMap::new();
     for queue in queues {
         let sum = sums.entry(&queue.key.community).or_default();
@@ -46,7 +46,7 @@ fn read_queues(queues: &[Queue], all: &mut Reading) {
     let rows = |at: usize| -> Vec<(Labels, u64)> {
         let row = |(community, sum): (&&str, &[i64; 4])| {
             let by = |state, value: i64| {
-                (and(label("community", (*community).to_owned()), "state", state), value.max(0) as u64)
+                (with_label(label("community", (*community).to_owned()), "state", state), value.max(0) as u64)
             };
             [by("queued", sum[at]), by("running", sum[at + 1])]
         };
@@ -63,9 +63,9 @@ fn read_queues(queues: &[Queue], all: &mut Reading) {
     all.gauge("longhaul_hub_late_files", "Files whose deadline has passed.", late.max(0) as u64);
 }
 
-fn read_resources(snapshot: &Snapshot, all: &mut Reading) {
+fn read_resources(snapshot: &Snapshot, all: &mut MetricsSnapshot) {
     let rates = snapshot.resources.iter().flat_map(|resource| {
-        let rate = |what, rate| (and(label("resource", resource.name.clone()), "rate", what), rate);
+        let rate = |what, rate| (with_label(label("resource", resource.name.clone()), "rate", what), rate);
         [
             rate("usable", resource.usable_bit_s),
             rate("allocated", resource.allocated_bit_s),
@@ -85,7 +85,7 @@ fn read_resources(snapshot: &Snapshot, all: &mut Reading) {
     );
 }
 
-fn read_counts(meters: &Meters, all: &mut Reading) {
+fn read_counts(meters: &Meters, all: &mut MetricsSnapshot) {
     let jobs = vec![
         (label("outcome", "accepted"), meters.submitted_jobs.get()),
         (label("outcome", "refused"), meters.refused_jobs.get()),

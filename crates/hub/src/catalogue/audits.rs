@@ -276,7 +276,7 @@ pub async fn order(
         (Some(_), None) => return Err(bad("a listing needs the time when it was begun: taken")),
         (Some(_), Some(text)) => time::parse(text)
             .filter(|at| *at <= now)
-            .ok_or_else(|| bad(format!("taken {text:?} is no time that has passed: write 2026-12-24T18:00:00Z")))?,
+            .ok_or_else(|| bad(format!("taken {text:?} is not a time that has passed: write 2026-12-24T18:00:00Z")))?,
     };
     let row = AuditRow {
         endpoint: endpoint.to_owned(),

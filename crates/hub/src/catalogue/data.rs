@@ -9,7 +9,7 @@ use replicas::DataName;
 use web::Refused;
 
 use super::{NAMES_MAX, bad, bad_name, find, name_of, refused, require_scope, time_or_never};
-use crate::database::catalogue::{DataRow, EnteredNames, MergeResult, MetadataChange, NewCopy, NewName};
+use crate::database::catalogue::{DataRow, EnteredNames, ExistingReplica, MergeResult, MetadataChange, NewName};
 use crate::limits;
 use crate::roles::Member;
 use crate::state::HubState;
@@ -156,7 +156,7 @@ fn metadata_json(name: &DataName, metadata: &Metadata) -> Result<BTreeMap<String
     Ok(pairs)
 }
 
-fn new_copy(hub: &HubState, name: &DataName, copy: &NewReplica) -> Result<NewCopy, Refused> {
+fn new_copy(hub: &HubState, name: &DataName, copy: &NewReplica) -> Result<ExistingReplica, Refused> {
     let topology = hub.topology.load();
     if !topology.storage.contains_key(&copy.endpoint) {
         let known: Vec<&str> = topology.storage.keys().map(String::as_str).collect();
@@ -170,7 +170,7 @@ fn new_copy(hub: &HubState, name: &DataName, copy: &NewReplica) -> Result<NewCop
         // A path obeys the rules of a name: it stays within its directory.
         DataName::new("path", path).map_err(|error| bad_name(&error))?;
     }
-    Ok(NewCopy { endpoint: copy.endpoint.clone(), path: copy.path.clone() })
+    Ok(ExistingReplica { endpoint: copy.endpoint.clone(), path: copy.path.clone() })
 }
 
 /// Attaches names to a dataset or container.

@@ -63,7 +63,7 @@ fn not_placed(shortage: Shortage) -> NotPlaced {
 async fn new_rule(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<NewRule, Refused> {
     let id = match &order.id {
         None => Uuid::now_v7(),
-        Some(text) => text.parse().map_err(|_| bad(format!("{text:?} is no id of a rule: it is a UUID")))?,
+        Some(text) => text.parse().map_err(|_| bad(format!("{text:?} is not a valid id of a rule: it is a UUID")))?,
     };
     let row = find(hub, &order.name).await?;
     let account = order.account.as_ref().unwrap_or(&member.owner);
@@ -136,7 +136,7 @@ fn word(what: &str, text: &str) -> Result<String, Refused> {
         return Ok(text.to_owned());
     }
     let text: String = text.chars().take(80).collect();
-    Err(bad(format!("{what} {text:?} is no name: letters, digits, spaces and -_.:/+(), 256 bytes at most")))
+    Err(bad(format!("{what} {text:?} is not a valid name: letters, digits, spaces and -_.:/+(), 256 bytes at most")))
 }
 
 fn comment(text: &str) -> Result<String, Refused> {

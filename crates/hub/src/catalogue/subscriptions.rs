@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use model::v1::hub::{DataFilter, DataKind, RuleOrder, RuleTemplate, Subscription, SubscriptionOrder};
-use replicas::is_like;
+use replicas::matches_pattern;
 use serde_json::Value;
 use uuid::Uuid;
 use web::Refused;
 
 use super::rules::{self, MakeRuleError};
 use super::{bad, refused, time_or_never};
-use crate::database::catalogue::{MissingRules, NewsItem, SubscriptionRow};
+use crate::database::catalogue::{MissingRules, SubscriptionRow, UncomparedName};
 use crate::limits;
 use crate::roles::Member;
 use crate::state::HubState;
@@ -19,7 +19,7 @@ use crate::time;
 /// The most rules of a subscription.
 const RULES_MAX: usize = 20;
 /// The most names that one round compares with the subscriptions.
-const NEWS_MAX: i64 = 100;
+const UNCOMPARED_MAX: i64 = 100;
 
 /// A subscription as the type of the API.
 pub fn to_api(row: &SubscriptionRow) -> Subscription {
@@ -141,14 +141,14 @@ pub async fn remove(hub: &HubState, member: &Member, name: &str) -> Result<Subsc
 /// The database cannot be read or written.
 pub async fn run_round(hub: &HubState) -> crate::database::Result<bool> {
     let now = time::now();
-    let news = hub.database.news(NEWS_MAX, now).await?;
-    if news.is_empty() {
+    let names = hub.database.uncompared_names(UNCOMPARED_MAX, now).await?;
+    if names.is_empty() {
         return Ok(false);
     }
     let lasts = |row: &SubscriptionRow| row.expires.is_none_or(|at| at > now);
     let all: Vec<SubscriptionRow> = hub.database.subscriptions().await?.into_iter().filter(lasts).collect();
     let mut compared = Vec::new();
-    for item in &news {
+    for item in &names {
         let mut is_waiting = false;
         // Number 0 stands for all subscriptions.
         for row in all.iter().filter(|row| [0, row.number].contains(&item.subscription)) {
@@ -163,7 +163,12 @@ pub async fn run_round(hub: &HubState) -> crate::database::Result<bool> {
 }
 
 /// Makes the rules of a subscription for a name that matches it. Returns false if some of them could not be made yet.
-async fn compare(hub: &HubState, row: &SubscriptionRow, item: &NewsItem, now: i64) -> crate::database::Result<bool> {
+async fn compare(
+    hub: &HubState,
+    row: &SubscriptionRow,
+    item: &UncomparedName,
+    now: i64,
+) -> crate::database::Result<bool> {
     let subscription = to_api(row);
     let name = item.data.id;
     if !matches(&subscription.filter, item) || hub.database.is_subscribed(row.number, name).await? {
@@ -187,7 +192,7 @@ async fn make_rules(
     hub: &HubState,
     number: i64,
     subscription: &Subscription,
-    item: &NewsItem,
+    item: &UncomparedName,
     now: i64,
 ) -> Result<(), MissingRules> {
     let member = Member::user(&subscription.account, &subscription.community);
@@ -233,9 +238,10 @@ fn rule_order(template: &RuleTemplate, name: String, id: Option<Uuid>, now: i64)
 }
 
 /// Whether a filter matches a name.
-fn matches(filter: &DataFilter, item: &NewsItem) -> bool {
+fn matches(filter: &DataFilter, item: &UncomparedName) -> bool {
     let data = &item.data;
-    let one_of = |patterns: &[String], text: &str| patterns.is_empty() || patterns.iter().any(|one| is_like(one, text));
+    let one_of =
+        |patterns: &[String], text: &str| patterns.is_empty() || patterns.iter().any(|one| matches_pattern(one, text));
     one_of(&filter.scopes, data.name.scope())
         && one_of(&filter.names, data.name.name())
         && one_of(&filter.accounts, &data.account)
@@ -251,7 +257,7 @@ fn has_metadata(metadata: &BTreeMap<String, String>, key: &str, wanted: &Value) 
         return false;
     };
     let is_equal = |wanted: &Value| match (wanted, &found) {
-        (Value::String(pattern), Value::String(text)) => is_like(pattern, text),
+        (Value::String(pattern), Value::String(text)) => matches_pattern(pattern, text),
         (wanted, found) => wanted == found,
     };
     match wanted {
@@ -267,7 +273,7 @@ mod tests {
     use super::*;
     use crate::database::catalogue::DataRow;
 
-    fn item(name: &str, metadata: Value) -> NewsItem {
+    fn item(name: &str, metadata: Value) -> UncomparedName {
         let Value::Object(metadata) = metadata else { panic!("{metadata}") };
         let data = DataRow {
             id: 1,
@@ -285,7 +291,7 @@ mod tests {
             expires: None,
         };
         let metadata = metadata.into_iter().map(|(key, value)| (key, value.to_string())).collect();
-        NewsItem { number: 1, data, metadata, subscription: 0, rules_made: 0 }
+        UncomparedName { number: 1, data, metadata, subscription: 0, rules_made: 0 }
     }
 
     fn filter(json: Value) -> DataFilter {

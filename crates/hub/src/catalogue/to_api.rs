@@ -8,7 +8,7 @@ use model::v1::hub::{
 use replicas::DataName;
 
 use crate::database::catalogue::{
-    CopyWork, DataRow, FileRow, HistoryEvent, LockRow, RemovalPreview, ReplicaRow, RuleRow,
+    DataRow, FileRow, HistoryEvent, LockRow, RemovalPreview, ReplicaRow, RuleJobs, RuleRow,
 };
 use crate::time;
 use crate::topology::Topology;
@@ -151,7 +151,7 @@ pub fn lock(row: &LockRow, name: &DataName) -> RuleLock {
 }
 
 /// The state of a rule in one sentence; `stuck` is the reason why one of its copies could not be made.
-pub fn sentence(rule: &RuleRow, work: &CopyWork, stuck: Option<&str>, now: i64) -> String {
+pub fn sentence(rule: &RuleRow, work: &RuleJobs, stuck: Option<&str>, now: i64) -> String {
     let all = rule.ok + rule.replicating + rule.stuck;
     let done = format!("{} of {all} copies exist, {} are left", rule.ok, model::Bytes(count(rule.bytes_left)));
     if let Some(error) = &rule.error {

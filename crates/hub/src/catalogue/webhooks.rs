@@ -8,7 +8,7 @@ use auth::macaroon::hmac_sha256;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::v1::hub::{Webhook, WebhookOrder};
-use replicas::is_like;
+use replicas::matches_pattern;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -100,7 +100,7 @@ fn is_for(hook: &WebhookRow, event: &HistoryEvent, name: &str) -> bool {
     let list = |text: &str| serde_json::from_str::<Vec<String>>(text).unwrap_or_default();
     let (kinds, names) = (list(&hook.kinds), list(&hook.names));
     (kinds.is_empty() || kinds.contains(&event.kind))
-        && (names.is_empty() || names.iter().any(|one| is_like(one, name)))
+        && (names.is_empty() || names.iter().any(|one| matches_pattern(one, name)))
 }
 
 async fn post(hook: WebhookRow, dialer: Dialer, id: String, text: String) -> std::result::Result<(), String> {

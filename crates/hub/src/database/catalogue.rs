@@ -9,15 +9,14 @@ mod closure;
 mod contents;
 mod copies;
 mod counts;
+mod ended_rules;
 mod ending;
 mod entering;
 mod evaluation;
 mod history;
-mod housekeeping;
 mod locks;
 mod metadata;
 mod names;
-mod news;
 mod pending;
 mod placing;
 mod quotas;
@@ -31,6 +30,7 @@ mod states;
 mod stores;
 mod subscriptions;
 mod suspicions;
+mod uncompared;
 mod webhooks;
 mod work;
 
@@ -44,15 +44,15 @@ pub use history::HistoryEvent;
 pub use metadata::MetadataChange;
 pub use names::{DataRow, NameFilter};
 pub use removals::Removal;
-pub use replicas::{FileRow, NewCopy, ReplicaCounts, ReplicaRow};
+pub use replicas::{ExistingReplica, FileRow, ReplicaCounts, ReplicaRow};
 pub use rule_rows::RuleRow;
 pub use rules::{LockRow, NewRule, RuleFilter, RuleUpdate};
 pub use states::{LockState, ReplicaState, grouping_code, grouping_of_code, kind_code, kind_of_code};
 pub use stores::StoreUse;
-pub use subscriptions::{MissingRules, NewsItem, SubscriptionRow};
+pub use subscriptions::{MissingRules, SubscriptionRow, UncomparedName};
 pub use suspicions::Suspicion;
 pub use webhooks::WebhookRow;
-pub use work::CopyWork;
+pub use work::RuleJobs;
 
 /// How long a replica stays after the last rule has released it, before it may be deleted: in this time a removed rule can be made again
 /// without moving a byte.

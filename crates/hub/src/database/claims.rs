@@ -12,7 +12,7 @@ use super::numbers::take_numbers;
 use super::{Database, Result};
 use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
-use database::rows::numbers;
+use database::rows::id_list;
 
 /// A file of a claim.
 #[derive(Clone, Debug, PartialEq)]
@@ -284,7 +284,7 @@ async fn store(connection: &mut AnyConnection, claim: &Claim, hub: &str) -> Resu
     query.execute(&mut *connection).await?;
     for chunk in claim.files.chunks(FILES_PER_STATEMENT) {
         let state = FileState::Running.code();
-        let ids = numbers(chunk.iter().map(|file| file.id));
+        let ids = id_list(chunk.iter().map(|file| file.id));
         let number = claim.number;
         let sql =
             format!("UPDATE files SET state = {state}, attempt = attempt + 1, transfer = {number} WHERE id IN {ids}");

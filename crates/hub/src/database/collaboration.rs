@@ -3,7 +3,7 @@
 use model::v1::hub::Collaboration;
 use sqlx::{AnyConnection, Row};
 
-use super::members::count_description_change;
+use super::hubs::count_description_change;
 use super::{Database, Result};
 
 /// The kinds of descriptions that have names.

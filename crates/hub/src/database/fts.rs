@@ -194,8 +194,8 @@ async fn cancel_files(connection: &mut AnyConnection, files: Vec<i64>, now: i64)
             Some(FileState::Queued) => {
                 set_state(connection, id, FileState::Cancelled, now, None).await?;
                 let queue = changes.queues.entry(queue).or_default();
-                queue[0] -= 1;
-                queue[1] -= bytes;
+                queue.queued -= 1;
+                queue.queued_bytes -= bytes;
                 let job = changes.jobs.entry(job).or_default();
                 job.queued -= 1;
                 job.cancelled += 1;

@@ -3,7 +3,7 @@
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::Result;
-use database::rows::{Query, is_sqlite, values};
+use database::rows::{Query, is_sqlite, placeholders};
 
 /// Takes blocks of numbers from several sequences at once; returns the first number of each block.
 pub(super) async fn take_all<const N: usize>(
@@ -14,7 +14,7 @@ pub(super) async fn take_all<const N: usize>(
     let sql = format!(
         "INSERT INTO counters (name, next) VALUES {} \
          ON CONFLICT (name) DO UPDATE SET next = counters.next + excluded.next - 1 RETURNING name, next",
-        values(is_sqlite(connection), N, 2)
+        placeholders(is_sqlite(connection), N, 2)
     );
     let bind = |query: Query<'static>, (name, count): &(&'static str, usize)| query.bind(*name).bind(*count as i64 + 1);
     let taken = wanted.iter().fold(sqlx::query(AssertSqlSafe(sql)), bind).fetch_all(&mut *connection).await?;

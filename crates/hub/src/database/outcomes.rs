@@ -88,7 +88,13 @@ struct RunningFile {
 }
 
 /// A change of the counters of a queue: files and bytes that wait, files and bytes that run.
-pub(super) type QueueChange = [i64; 4];
+#[derive(Default)]
+pub(super) struct QueueChange {
+    pub queued: i64,
+    pub queued_bytes: i64,
+    pub running: i64,
+    pub running_bytes: i64,
+}
 
 /// Changes of counters that a transaction has collected, by the numbers of jobs and queues.
 #[derive(Default)]
@@ -153,8 +159,8 @@ pub(super) async fn fail_queued(
         let Some(row) = sqlx::query(sql).bind(*id).fetch_optional(&mut *connection).await? else { continue };
         let file = read_running(&row)?;
         let queue = changes.queues.entry(file.queue).or_default();
-        queue[0] -= 1;
-        queue[1] -= file.bytes;
+        queue.queued -= 1;
+        queue.queued_bytes -= file.bytes;
         changes.jobs.entry(file.job).or_default().queued -= 1;
         add_attempt(connection, &file, now, fault, reason).await?;
         set_state(connection, file.id, FileState::Failed, now, Some((&fault.to_owned(), &reason.to_owned()))).await?;
@@ -178,8 +184,8 @@ async fn expire(connection: &mut AnyConnection, now: i64) -> Result<usize> {
     for row in &rows {
         let file = read_running(row)?;
         let queue = changes.queues.entry(file.queue).or_default();
-        queue[0] -= 1;
-        queue[1] -= file.bytes;
+        queue.queued -= 1;
+        queue.queued_bytes -= file.bytes;
         let job = changes.jobs.entry(file.job).or_default();
         job.queued -= 1;
         job.failed += 1;
@@ -235,8 +241,8 @@ async fn apply(
     changes: &mut CountChanges,
 ) -> Result<()> {
     let queue = changes.queues.entry(file.queue).or_default();
-    queue[2] -= 1;
-    queue[3] -= file.bytes;
+    queue.running -= 1;
+    queue.running_bytes -= file.bytes;
     changes.jobs.entry(file.job).or_default().running -= 1;
     match outcome {
         // A file of a cancelled job is not tried again.
@@ -327,8 +333,8 @@ async fn requeue(
     let sql = "UPDATE stages SET state = 0, not_before = 0 WHERE file = $1";
     sqlx::query(sql).bind(file.id).execute(&mut *connection).await?;
     let queue = changes.queues.entry(file.queue).or_default();
-    queue[0] += 1;
-    queue[1] += file.bytes;
+    queue.queued += 1;
+    queue.queued_bytes += file.bytes;
     changes.jobs.entry(file.job).or_default().queued += 1;
     Ok(())
 }
@@ -354,15 +360,16 @@ async fn promote(connection: &mut AnyConnection, file: &RunningFile, changes: &m
     let (id, queue, bytes): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     sqlx::query("UPDATE files SET state = 0 WHERE id = $1").bind(id).execute(&mut *connection).await?;
     let queue = changes.queues.entry(queue).or_default();
-    queue[0] += 1;
-    queue[1] += bytes;
+    queue.queued += 1;
+    queue.queued_bytes += bytes;
     changes.jobs.entry(file.job).or_default().queued += 1;
     Ok(true)
 }
 
 /// Adds the changes to the counters. A job without files that wait or run has ended.
 pub(super) async fn apply_counts(connection: &mut AnyConnection, changes: CountChanges, now: i64) -> Result<()> {
-    for (queue, [queued, queued_bytes, running, running_bytes]) in changes.queues {
+    for (queue, change) in changes.queues {
+        let QueueChange { queued, queued_bytes, running, running_bytes } = change;
         let sql = "UPDATE queues SET queued = queued + $1, queued_bytes = queued_bytes + $2, running = running + $3, \
                    running_bytes = running_bytes + $4 WHERE id = $5";
         let query = sqlx::query(sql).bind(queued).bind(queued_bytes).bind(running).bind(running_bytes).bind(queue);

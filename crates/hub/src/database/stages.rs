@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::{Database, Result, outcomes};
-use database::rows::numbers;
+use database::rows::id_list;
 
 /// The most files of one request.
 const FILES_MAX: i64 = 1_000;
@@ -114,7 +114,7 @@ impl Database {
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
-                    let files = numbers(files.into_iter());
+                    let files = id_list(files.into_iter());
                     let sql = format!(
                         "UPDATE stages SET state = 1, request = $1, asked = $2, not_before = $3, error = NULL WHERE file IN {files}"
                     );
@@ -150,7 +150,7 @@ impl Database {
                     let files: Vec<i64> = request.files.iter().map(|file| file.file).collect();
                     let sql = format!(
                         "UPDATE stages SET error = $1, not_before = $2, asked = COALESCE(asked, $3) WHERE file IN {} RETURNING file, asked",
-                        numbers(files.iter().copied())
+                        id_list(files.iter().copied())
                     );
                     // A server that does not answer has as much time as one that stages nothing.
                     let query = sqlx::query(AssertSqlSafe(sql)).bind(&why).bind(now + RETRY_MS).bind(now);
@@ -174,7 +174,7 @@ impl Database {
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
-                    let sql = format!("DELETE FROM stages WHERE file IN {}", numbers(files.into_iter()));
+                    let sql = format!("DELETE FROM stages WHERE file IN {}", id_list(files.into_iter()));
                     sqlx::query(AssertSqlSafe(sql)).execute(connection).await?;
                     Ok(())
                 })
@@ -204,7 +204,7 @@ async fn set(connection: &mut AnyConnection, files: Vec<i64>, assignments: &str,
     if files.is_empty() {
         return Ok(());
     }
-    let sql = format!("UPDATE stages SET {assignments} WHERE file IN {}", numbers(files.into_iter()));
+    let sql = format!("UPDATE stages SET {assignments} WHERE file IN {}", id_list(files.into_iter()));
     sqlx::query(AssertSqlSafe(sql)).bind(value).execute(connection).await?;
     Ok(())
 }

@@ -15,7 +15,7 @@ use super::queue_moves::JobFiles;
 use super::rate_limits::set_limit;
 use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
-use database::rows::{insert, texts};
+use database::rows::{insert, select_by_text};
 
 /// A job that has been checked and can be stored.
 #[derive(Clone, Debug)]
@@ -144,7 +144,9 @@ pub(super) async fn submit(
 /// The digests of jobs that exist already, by id.
 async fn digests(connection: &mut AnyConnection, jobs: &[NewJob]) -> Result<HashMap<String, String>> {
     let mut known = HashMap::new();
-    for row in texts(connection, "SELECT id, digest FROM jobs WHERE id IN", jobs, |job| job.id.as_str()).await? {
+    for row in
+        select_by_text(connection, "SELECT id, digest FROM jobs WHERE id IN", jobs, |job| job.id.as_str()).await?
+    {
         known.insert(row.try_get(0)?, row.try_get(1)?);
     }
     Ok(known)

@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::jobs::StoredJob;
 use super::{Database, Result};
-use database::rows::numbers;
+use database::rows::id_list;
 
 /// A transfer that carries files of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Database {
     /// # Errors
     /// The database cannot be written: nothing has changed.
     pub async fn set_limited_by(&self, files: Vec<i64>, by: String) -> Result<()> {
-        let ids = numbers(files.into_iter());
+        let ids = id_list(files.into_iter());
         let sql = format!("UPDATE jobs SET limited_by = $1 WHERE number IN (SELECT job FROM files WHERE id IN {ids})");
         self.writer
             .change(move |connection| {

@@ -84,7 +84,7 @@ mod tests {
             community: community.to_owned(),
         };
         let with_rules = sign_in(vec![rule("ops", Role::Operator, ""), rule("astro", Role::User, "astro")]);
-        let who = |groups: &[&str]| SignedIn::of(json!({"sub": "ann", "groups": groups}));
+        let who = |groups: &[&str]| SignedIn::from_claims(json!({"sub": "ann", "groups": groups}));
         let member = |sign_in: &SignIn, groups: &[&str]| sign_in.member(&who(groups));
         assert_eq!(member(&with_rules, &["astro"]).unwrap(), Member::user("ann", "astro"));
         assert_eq!(member(&with_rules, &["astro", "ops"]).unwrap().role, Role::Operator);

@@ -27,7 +27,9 @@ pub async fn begin(hub: &HubState, id: &str, browser: BrowserRequest<'_>) -> Res
     let issuers = hub.authenticator.issuers();
     let return_to = return_to(&sign_in, browser);
     let title = sign_in.title.clone();
-    let page = blocking(move || sign_in.provider.page(&issuers, &Flow::of(&secret), &return_to, time::now() / 1000));
+    let page = blocking(move || {
+        sign_in.provider.sign_in_url(&issuers, &Flow::from_secret(&secret), &return_to, time::now() / 1000)
+    });
     let page = page.await.map_err(|why| Refused::new(502, format!("{title} does not answer: {why}")))?;
     Ok((page, cookie))
 }
@@ -51,7 +53,7 @@ pub async fn finish(
         || Refused::new(400, "this browser has no sign-in that waits for the answer: sign in again, within 10 minutes");
     let cookie = browser.cookie(COOKIE).and_then(model::hex::decode);
     let secret: [u8; SECRET_BYTES] = cookie.and_then(|bytes| bytes.try_into().ok()).ok_or_else(no_flow)?;
-    let flow = Flow::of(&secret);
+    let flow = Flow::from_secret(&secret);
     // The state is derived from the secret of this browser: the answer to another browser's sign-in is refused.
     if answer.state != flow.state {
         return Err(no_flow());

@@ -65,7 +65,7 @@ pub(super) fn matching<'a>(topology: &'a Topology, text: &str) -> Result<Vec<&'a
     let all = topology.storage.values();
     let matching: Vec<_> = all.filter(|place| expression.matches(&place.endpoint, &place.attributes)).collect();
     if matching.is_empty() {
-        return Err(wrong(format!("{text} means no endpoint with storage")));
+        return Err(wrong(format!("{text} matches no endpoint with storage")));
     }
     Ok(matching)
 }

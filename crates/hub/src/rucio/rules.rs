@@ -93,7 +93,7 @@ pub(super) async fn make(request: &RucioRequest, did: &Did, new: &NewRule) -> Re
             let class = if full.is_empty() { "InsufficientTargetRSEs" } else { "InsufficientAccountLimit" };
             Err(RucioError::new(409, class, problem.reason))
         }
-        Err(MakeRuleError::Refused(refused)) if refused.reason.contains("is no expression") => {
+        Err(MakeRuleError::Refused(refused)) if refused.reason.contains("is not a valid expression") => {
             Err(RucioError::new(409, "InvalidRSEExpression", refused.reason))
         }
         Err(MakeRuleError::Refused(refused)) => Err(refused.into()),

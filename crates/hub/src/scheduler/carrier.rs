@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::v1::hub::EndpointKind;
 
-use crate::carriers::THIRD_PARTY;
+use crate::carriers::THIRD_PARTY_CARRIER;
 use crate::database::queues::Queue;
 use crate::topology::Topology;
 
@@ -21,7 +21,7 @@ pub(super) fn carrier(topology: &Topology, queue: &Queue) -> Option<String> {
     let node = [source, target].into_iter().find(|name| has_kind(name, EndpointKind::Node)).cloned();
     let gateway = |name: &String| topology.described_endpoint(name)?.gateway.clone();
     let both_webdav = has_kind(source, EndpointKind::Webdav) && has_kind(target, EndpointKind::Webdav);
-    let third_party = || both_webdav.then(|| THIRD_PARTY.to_owned());
+    let third_party = || both_webdav.then(|| THIRD_PARTY_CARRIER.to_owned());
     node.or_else(|| gateway(source)).or_else(|| gateway(target)).or_else(third_party)
 }
 
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(carrier_of("dtn", "lh://other").as_deref(), Some("dtn"));
         assert_eq!(carrier_of("https://x", "dtn").as_deref(), Some("dtn"));
         assert_eq!(carrier_of("bucket", "https://x").as_deref(), Some("dtn"));
-        assert_eq!(carrier_of("https://x", "https://y").as_deref(), Some(THIRD_PARTY));
+        assert_eq!(carrier_of("https://x", "https://y").as_deref(), Some(THIRD_PARTY_CARRIER));
         assert_eq!(carrier_of("s3://x", "https://y"), None);
     }
 }

@@ -7,7 +7,7 @@ use sched::average::TimeAverage;
 use sched::concurrency::{Bounds, Concurrency};
 
 use super::carrier::carrier;
-use crate::carriers::THIRD_PARTY;
+use crate::carriers::THIRD_PARTY_CARRIER;
 use crate::database::queues::Queue;
 use crate::snapshot::{Pair, SeenPair, Snapshot};
 use crate::topology::Topology;
@@ -161,7 +161,7 @@ fn loads(topology: &Topology, queues: &[Queue], snapshot: &Snapshot) -> HashMap<
         load.running += u32::try_from(queue.running).unwrap_or(u32::MAX);
         load.queued += queue.queued;
         load.queued_bytes += queue.queued_bytes as f64;
-        load.is_third_party = carrier(topology, queue).as_deref() == Some(THIRD_PARTY);
+        load.is_third_party = carrier(topology, queue).as_deref() == Some(THIRD_PARTY_CARRIER);
     }
     all
 }

@@ -20,7 +20,7 @@ pub struct StoragePlace {
     pub capacity_bytes: Option<u64>,
     /// The high-water and the low-water mark, percent of the capacity: above the first, replicas without locks are deleted down to the
     /// second.
-    pub water: (u8, u8),
+    pub water_marks_percent: (u8, u8),
     /// Whether replicas without locks are deleted as soon as they may be.
     pub greedy: bool,
 }
@@ -54,7 +54,7 @@ impl StoragePlace {
             naming,
             attributes,
             capacity_bytes: storage.capacity_bytes,
-            water: (high, low),
+            water_marks_percent: (high, low),
             greedy: storage.greedy,
         })
     }
@@ -67,7 +67,7 @@ impl StoragePlace {
         }
         let capacity = i128::from(self.capacity_bytes?);
         let part = |percent: u8| i64::try_from(capacity * i128::from(percent) / 100).unwrap_or(i64::MAX);
-        let (high, low) = self.water;
+        let (high, low) = self.water_marks_percent;
         (used > part(high)).then(|| used - part(low))
     }
 

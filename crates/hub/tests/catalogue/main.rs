@@ -14,7 +14,7 @@ mod subscriptions;
 mod test_catalogue;
 
 use hub::database::DatabaseError;
-use hub::database::catalogue::{MetadataChange, NameFilter, NewCopy};
+use hub::database::catalogue::{ExistingReplica, MetadataChange, NameFilter};
 use model::v1::hub::DataKind;
 
 use lifecycle::{
@@ -67,7 +67,7 @@ async fn names_are_entered_once(world: TestCatalogue) {
     };
     world.enter(&[with_sum("00000001")], None).await.unwrap();
     refused(world.enter(&[with_sum("00000002")], None).await, "with the Adler-32 00000001");
-    refused(world.enter(&[dataset("s:d")], None).await, "is there already");
+    refused(world.enter(&[dataset("s:d")], None).await, "exists already");
     refused(world.enter(&[dataset("s:f1")], None).await, "is of another kind");
     refused(world.enter(&[file("s:f9", 1)], Some("s:nowhere")).await, "there is no s:nowhere");
     assert!(world.database.data(&name("s:f9")).await.unwrap().is_none(), "either all names are entered, or none");
@@ -159,7 +159,7 @@ async fn a_scope_has_an_owner(world: TestCatalogue) {
 
 async fn copies_have_paths_of_their_own(world: TestCatalogue) {
     let mut old = file("s:f", 5);
-    old.copies = vec![NewCopy { endpoint: "cern".into(), path: Some("old/place".into()) }];
+    old.copies = vec![ExistingReplica { endpoint: "cern".into(), path: Some("old/place".into()) }];
     world.enter(&[old], None).await.unwrap();
     world.rule("s:f", "ral", 1).await;
     let order = world.next_order().await.unwrap();

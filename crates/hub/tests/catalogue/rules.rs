@@ -289,7 +289,7 @@ pub async fn a_rule_that_outgrows_its_endpoint_waits_with_an_error(world: TestCa
     world.settle_down().await;
     let row = world.row(&rule.id).await;
     assert_eq!((row.ok, row.fulfilled), (3, None));
-    assert!(row.error.as_deref().unwrap().contains("bnl with no room"), "{:?}", row.error);
+    assert!(row.error.as_deref().unwrap().contains("bnl, which has no room"), "{:?}", row.error);
     world.detach("s:d", &["s:large"]).await.unwrap();
     world.wait(61_000);
     world.settle_down().await;

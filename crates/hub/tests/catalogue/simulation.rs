@@ -8,7 +8,7 @@ use fastrand::Rng;
 use hub::admission::admit;
 use hub::catalogue::orders;
 use hub::database::DatabaseError;
-use hub::database::catalogue::{NewCopy, NewRule, RuleFilter, RuleUpdate};
+use hub::database::catalogue::{ExistingReplica, NewRule, RuleFilter, RuleUpdate};
 use hub::database::outcomes::Outcome;
 use hub::roles::Member;
 use model::v1::hub::{DataKind, Grouping};
@@ -92,7 +92,7 @@ impl Simulation {
             36..40 => self.change_rule().await,
             40..44 => {
                 let (file, endpoint) = (self.file(), self.endpoint());
-                let copies = vec![NewCopy { endpoint: endpoint.to_owned(), path: None }];
+                let copies = vec![ExistingReplica { endpoint: endpoint.to_owned(), path: None }];
                 // Nothing is entered by hand at bnl: its capacity does not bound what users enter.
                 if endpoint != "bnl" {
                     let _ = self.world.database.add_copies(name(&file), copies, now).await;

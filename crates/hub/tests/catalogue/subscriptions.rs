@@ -20,7 +20,7 @@ pub async fn a_name_is_queued_once_for_a_subscription(world: TestCatalogue) {
     }
     assert_eq!(waiting().await, 1);
     let due = async || {
-        let news = world.database.news(10, world.now()).await.unwrap();
+        let news = world.database.uncompared_names(10, world.now()).await.unwrap();
         news.into_iter().filter(|item| item.subscription == number).collect::<Vec<_>>()
     };
     assert!(due().await.is_empty(), "it is tried again later");

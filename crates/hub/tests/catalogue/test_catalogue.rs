@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hub::admission::admit;
 use hub::catalogue::orders;
-use hub::database::catalogue::{DataRow, EnteredNames, NewCopy, NewName, NewRule, ReplicaState, RuleRow};
+use hub::database::catalogue::{DataRow, EnteredNames, ExistingReplica, NewName, NewRule, ReplicaState, RuleRow};
 use hub::database::claims::{ClaimRequest, EndpointLimits};
 use hub::database::outcomes::{Outcome, TransferOutcome};
 use hub::database::{Database, DatabaseError};
@@ -118,7 +118,7 @@ impl TestCatalogue {
 
     /// A file with copies at these endpoints.
     pub fn file_at(&self, text: &str, bytes: i64, endpoints: &[&str]) -> NewName {
-        let copy = |endpoint: &&str| NewCopy { endpoint: (*endpoint).to_owned(), path: None };
+        let copy = |endpoint: &&str| ExistingReplica { endpoint: (*endpoint).to_owned(), path: None };
         NewName { copies: endpoints.iter().map(copy).collect(), ..file(text, bytes) }
     }
 

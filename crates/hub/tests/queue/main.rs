@@ -387,15 +387,15 @@ async fn writes_after_a_failed_transaction_are_stored(hub: Hub) {
 
 async fn a_silent_hub_is_removed_and_its_transfers_are_adopted_once(hub: Hub) {
     let database = &hub.database;
-    assert_eq!(database.beat("one").await.unwrap(), ["one"]);
-    assert_eq!(database.beat("two").await.unwrap(), ["one", "two"]);
-    database.leave("two").await.unwrap();
-    assert_eq!(database.beat("one").await.unwrap(), ["one"]);
+    assert_eq!(database.record_heartbeat("one").await.unwrap(), ["one"]);
+    assert_eq!(database.record_heartbeat("two").await.unwrap(), ["one", "two"]);
+    database.remove_hub("two").await.unwrap();
+    assert_eq!(database.record_heartbeat("one").await.unwrap(), ["one"]);
     hub.submit(&order(vec![file("1", &["a"])])).await;
     hub.claim(1).await.unwrap();
     let transfer = database.unended_transfers().await.unwrap().remove(0);
-    assert!(database.adopt(&transfer, "two").await.unwrap());
-    assert!(!database.adopt(&transfer, "three").await.unwrap(), "its hub is not the one that was read");
+    assert!(database.take_over_transfer(&transfer, "two").await.unwrap());
+    assert!(!database.take_over_transfer(&transfer, "three").await.unwrap(), "its hub is not the one that was read");
     database.publish_rates(vec![(transfer.number, 5)]).await.unwrap();
     let now = database.unended_transfers().await.unwrap().remove(0);
     assert_eq!((now.hub.as_str(), now.rate), ("two", 5));

@@ -114,7 +114,7 @@ impl Trial<'_> {
         self.io(set_socket_recv_buffer_size_force(&far, RECEIVE_BUFFER).map_err(io::Error::from))?;
         self.io(set_socket_send_buffer_size(&near, 4 << 20).map_err(io::Error::from))?;
         self.io(sys::udp::set_datagram_bytes(&near, self.payload() as u16))?;
-        self.io(sys::udp::take_many(&far))?;
+        self.io(sys::datagrams::join_arrivals(&far, true))?;
         // The receiver sends first, so that a firewall in front of it knows the flow.
         for _ in 0..3 {
             self.io(far.send_to(&[0], near_address))?;

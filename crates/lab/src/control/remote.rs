@@ -126,7 +126,7 @@ impl Remote {
         let found = status.sites.iter().find(|known| known.site == site);
         let found = found.ok_or_else(|| Error::NoSite { name: site.to_owned(), known: known() })?;
         let failed = |source| Error::site(site, "enter it", source);
-        let namespaces = Arc::new(Namespaces::of(status.pid, found.namespaces).map_err(failed)?);
+        let namespaces = Arc::new(Namespaces::of_process(status.pid, found.namespaces).map_err(failed)?);
         let group = found.group.as_deref().map(|path| Group::at(path).open_procs()).transpose().map_err(failed)?;
         let mut command = Command::new(program);
         if let Some(state) = self.dir.ancestors().nth(2) {
@@ -134,7 +134,7 @@ impl Remote {
             command.env("LONGHAUL_STATE", state);
         }
         command.env("LONGHAUL_LAB", &self.name).env(crate::site_processes::LAB_VARIABLE, &self.dir);
-        namespaces.hold(&mut command, group).map_err(failed)?;
+        namespaces.run_in(&mut command, group).map_err(failed)?;
         Ok(command)
     }
 }

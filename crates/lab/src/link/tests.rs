@@ -11,7 +11,7 @@ use model::units::{BitRate, Bytes};
 
 use super::{Counts, Link, SegmentRun};
 use crate::packet::Shape;
-use crate::packet::frames::row;
+use crate::packet::frames::super_packet;
 use crate::scenario::{LinkSettings, Queue};
 
 const US: u64 = 1_000;
@@ -47,7 +47,7 @@ fn send(link: &mut Link, now: u64, shape: &Shape) -> Vec<SegmentRun> {
 fn send_many(link: &mut Link, segments: u64) -> Vec<(u64, SegmentRun)> {
     const ROW: u64 = 40;
     assert_eq!(segments % ROW, 0);
-    let shape = row(ROW as u16, 1_500);
+    let shape = super_packet(ROW as u16, 1_500);
     let mut all = Vec::new();
     for number in 0..segments / ROW {
         for run in send(link, number * US, &shape) {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::field::{GSO_TCP4, GSO_TCP6, GSO_UDP, NEEDS_CSUM, Offload, put};
 use super::{OFFLOAD_HEADER, Shape};
 
-/// A packet, or a row of segments.
+/// A packet, or a super-packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     pub from: IpAddr,
@@ -89,9 +89,9 @@ impl Packet {
     }
 }
 
-/// The shape of a row of UDP segments over IPv4, by their number and the IP bytes of each.
+/// The shape of a super-packet of UDP segments over IPv4, by their number and the IP bytes of each.
 #[allow(clippy::unwrap_used)] // For tests only.
-pub fn row(segments: u16, bytes: u16) -> Shape {
+pub fn super_packet(segments: u16, bytes: u16) -> Shape {
     let mss = bytes - 28;
     let packet = Packet { mss, ..Packet::udp("10.0.0.1", "10.0.0.2", usize::from(segments) * usize::from(mss)) };
     let shape = Shape::of(&packet.frame()).unwrap();

@@ -75,7 +75,7 @@ impl Group {
     }
 
     /// Removes the groups that an earlier lab in this directory has left. Those with processes in them stay.
-    pub fn sweep(lab: &Path, sites: &[String]) {
+    pub fn remove_leftovers(lab: &Path, sites: &[String]) {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         if let Some((root, _)) = sys::cgroup::cpu_root(&mounts) {
             sites.iter().for_each(|site| drop(fs::remove_dir(root.join(name(lab, site)))));

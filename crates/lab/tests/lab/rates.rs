@@ -17,7 +17,7 @@ fn arrivals(socket: &UdpSocket) -> Vec<u64> {
     let mut buffers = ReceiveBuffers::new(MESSAGES_MAX, DATAGRAM);
     let mut arrived = Vec::new();
     while buffers.receive(socket).is_ok() {
-        arrived.extend(buffers.pieces().map(|piece| piece.stamp_ns.unwrap()));
+        arrived.extend(buffers.messages().map(|message| message.stamp_ns.unwrap()));
     }
     arrived
 }

@@ -158,7 +158,7 @@ pub struct HubGrant {
     pub name: String,
     /// Let the key expire after this time, for example 7d (default: never)
     #[arg(long = "for", value_name = "TIME", value_parser = model::duration::parse)]
-    pub lasting: Option<Duration>,
+    pub valid_for: Option<Duration>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -56,7 +56,7 @@ pub enum LabAction {
         member: Option<u32>,
         /// Undo the change after this time
         #[arg(long = "for", value_name = "TIME", value_parser = model::duration::parse)]
-        lasts: Option<Duration>,
+        undo_after: Option<Duration>,
     },
     /// Show counters by direction and cause, of one lab or of all labs
     Status,
@@ -84,7 +84,7 @@ pub enum LabAction {
     Hold {
         /// End when this process ends; it started the lab
         #[arg(long, value_name = "PID")]
-        tied: Option<u32>,
+        ends_with_parent: Option<u32>,
     },
 }
 

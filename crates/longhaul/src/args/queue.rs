@@ -92,7 +92,7 @@ pub enum ShareAction {
         drop: bool,
         /// How long the link is valid (default: a week)
         #[arg(long = "for", value_name = "TIME", value_parser = model::duration::parse)]
-        lasting: Option<Duration>,
+        valid_for: Option<Duration>,
         /// Protect the link with a password: the first line of this file
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,

@@ -22,7 +22,7 @@ pub struct Watch {
 pub enum WatchAction {
     /// Run a watch in the foreground
     Serve(WatchServe),
-    /// Convert a psConfig template of perfSONAR to a configuration; report the parts that cannot be converted
+    /// Convert a pSConfig template of perfSONAR to a configuration; report the parts that cannot be converted
     Import {
         /// The template (JSON): a file or a URL; its includes are fetched
         template: String,

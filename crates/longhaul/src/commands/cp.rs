@@ -257,12 +257,12 @@ impl CopyJob<'_> {
             id,
             options: self.options(),
             congestion: self.cp.congestion.clone(),
-            means: self.session_parts(id)?,
+            session_parts: self.session_parts(id)?,
             ends,
             files: self.files.clone(),
             retry_for: self.cp.retry_for,
             // A pipe cannot be read or written a second time.
-            once: self.is_piped(),
+            is_piped: self.is_piped(),
             begun: false,
             is_retry_useful: Some(&is_retry_useful),
             control: &control,
@@ -276,9 +276,9 @@ impl CopyJob<'_> {
             }
             TransferEvent::Job(JobEvent::File(file)) => display.print_above(|| self.show_file(&file)),
             TransferEvent::Job(JobEvent::Plan(plan)) => display.print_above(|| self.show_step(plan)),
-            TransferEvent::Job(JobEvent::Removing(Removal { extras, there })) => display.print_above(|| {
+            TransferEvent::Job(JobEvent::Removing(Removal { extras, total })) => display.print_above(|| {
                 let extras = receipt::count(extras, "entry");
-                Printer::note(&format!("--delete: removing {extras} of {there} at the target that the source lacks"));
+                Printer::note(&format!("--delete: removing {extras} of {total} at the target that the source lacks"));
             }),
             TransferEvent::Retry(error, pause) => display.print_above(|| {
                 let error = peer.without_loopback_address(&error.to_string());
@@ -329,10 +329,10 @@ impl CopyJob<'_> {
         });
         let (leftovers, journals) = records.unzip();
         let opening: Box<dyn Fn(&RelPath) + Send + Sync> = match leftovers {
-            Some(leftovers) => Box::new(move |dir| leftovers.opening(dir)),
+            Some(leftovers) => Box::new(move |dir| leftovers.note_directory(dir)),
             None => Box::new(|_| {}),
         };
-        let place = TargetPlace { opening, journals, ..TargetPlace::new(store, path) };
+        let place = TargetPlace { before_unfinished_file: opening, journals, ..TargetPlace::new(store, path) };
         Ok(place.receive(options.clone(), tag, waker))
     }
 }

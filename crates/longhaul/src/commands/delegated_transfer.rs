@@ -91,7 +91,8 @@ impl DelegatedTransfer<'_> {
         let name = *self.id.0.as_bytes();
         let mut target_session = to.connect(settings, cp.is_plain())?;
         let node = target_session.fingerprint().0;
-        let reply = target_session.tell(Request::KeyFor { job: name, place: target.clone(), delete: cp.delete })?;
+        let reply =
+            target_session.query_text(Request::KeyFor { job: name, place: target.clone(), delete: cp.delete })?;
         target_session.close();
         let key = reply.first().and_then(|text| text.parse::<AccessKey>().ok());
         let key = key.ok_or_else(|| Failure::local("the target's node gave no key"))?;
@@ -114,7 +115,7 @@ impl DelegatedTransfer<'_> {
             retry_for_s: cp.retry_for.as_secs(),
         };
         let mut source_session = self.from.connect(settings, cp.is_plain())?;
-        source_session.tell(Request::Carry(Box::new(delegation)))?;
+        source_session.query_text(Request::Carry(Box::new(delegation)))?;
         source_session.close();
         Ok(())
     }
@@ -167,7 +168,7 @@ impl DelegatedTransfer<'_> {
         } else {
             let cancel = v1::Change { cancel: true, ..v1::Change::default() };
             // If the cancellation does not arrive, the node gives up once it has not reached the other end for its retry time.
-            let _ = session.as_mut().map(|session| session.tell(Request::Change(*id.0.as_bytes(), cancel)));
+            let _ = session.as_mut().map(|session| session.query_text(Request::Change(*id.0.as_bytes(), cancel)));
             format!("interrupted; job {id} is cancelled as well; run the same command again to resume")
         };
         Failure { exit: Exit::Interrupted, fault: Fault::Interrupted, message }
@@ -179,7 +180,7 @@ impl DelegatedTransfer<'_> {
             *session = Some(self.from.connect(self.job.settings, self.job.cp.is_plain())?);
         }
         let Some(session) = session.as_mut() else { return Ok(None) };
-        let lines = session.tell(Request::Jobs(Some(*self.id.0.as_bytes())))?;
+        let lines = session.query_text(Request::Jobs(Some(*self.id.0.as_bytes())))?;
         Ok(lines
             .iter()
             .filter_map(|line| serde_json::from_str::<v1::Transfer>(line).ok())

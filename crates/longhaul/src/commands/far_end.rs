@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::local;
 use crate::loopback_node;
 use crate::settings::Settings;
-use crate::ssh::{BACK_MAGIC, ConnectBack, EXPORT, Hello, Ready, Role};
+use crate::ssh::{CONNECT_BACK_MAGIC, ConnectBack, EXPORT, Hello, Ready, Role};
 
 /// The addresses of the ssh client and of this host, as ssh sees them (ssh(1), SSH_CONNECTION).
 fn connection() -> (Option<std::net::IpAddr>, String) {
@@ -146,7 +146,7 @@ fn connect_back(node: &Node, to: SocketAddr, token: &str) {
     let digits = token.as_bytes().chunks(2).map_while(|pair| std::str::from_utf8(pair).ok());
     let token: Vec<u8> = digits.map_while(|pair| u8::from_str_radix(pair, 16).ok()).collect();
     let connected = TcpStream::connect_timeout(&to, Duration::from_secs(10)).and_then(|socket| {
-        (&socket).write_all(&[&BACK_MAGIC[..], &token].concat())?;
+        (&socket).write_all(&[&CONNECT_BACK_MAGIC[..], &token].concat())?;
         Ok(socket)
     });
     // After a failure the client gets no connection, and stops waiting after its timeout.

@@ -94,7 +94,7 @@ pub(super) fn send_request(
 ) -> Result<(), Failure> {
     loop {
         let mut session = settings.connect(at, false, Timeouts::default())?;
-        match session.ask(request.clone(), &mut lines).map_err(Failure::from) {
+        match session.query(request.clone(), &mut lines).map_err(Failure::from) {
             Err(refused) if refused.fault == Fault::Auth && settings.try_another_key(at) => {}
             result => {
                 session.close();

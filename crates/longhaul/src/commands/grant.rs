@@ -90,7 +90,7 @@ fn make(new: &NewGrant, settings: &Settings, printer: &Printer) -> Result<Exit, 
     let secret = random()?;
     let mut grant = Grant::new(id, &secret, export, &prefix, rights, now());
     grant.name.clone_from(&new.name);
-    grant.expires = new.lasting.map(|span| grant.created.saturating_add(span.as_secs() as i64));
+    grant.expires = new.valid_for.map(|span| grant.created.saturating_add(span.as_secs() as i64));
     let key = AccessKey::new(id, secret, state.fingerprint()?);
     let at = host_and_port(new.at.as_deref(), state.last_address())?;
     state.change_grants(|grants| grants.list.push(grant.clone()))?;

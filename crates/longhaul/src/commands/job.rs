@@ -53,7 +53,7 @@ impl JobHost<'_> {
         match self {
             JobHost::Local(settings) => Ok(job_control::list(settings.state()?.path())),
             JobHost::Node(session) => {
-                let lines = session.tell(Request::Jobs(None))?;
+                let lines = session.query_text(Request::Jobs(None))?;
                 let read = |line: &String| serde_json::from_str(line).map_err(|e| Failure::local(e.to_string()));
                 lines.iter().map(read).collect()
             }
@@ -67,7 +67,7 @@ impl JobHost<'_> {
                 changed.map_err(|message| Failure { exit: Exit::Failed, fault: Fault::Missing, message })
             }
             JobHost::Node(session) => {
-                session.tell(Request::Change(*job.id.as_bytes(), *change)).map(drop).map_err(Failure::from)
+                session.query_text(Request::Change(*job.id.as_bytes(), *change)).map(drop).map_err(Failure::from)
             }
         }
     }

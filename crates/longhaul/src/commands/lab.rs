@@ -105,14 +105,14 @@ pub fn run(lab: Lab, settings: &Settings, printer: &Printer) -> Result<u8, Failu
             let error = command.args(words).exec();
             Err(cannot_run(program, &error))
         }
-        LabAction::Set { target, words, direction, member, lasts } => {
-            if lasts.is_some_and(|lasts| lasts.is_zero()) {
+        LabAction::Set { target, words, direction, member, undo_after } => {
+            if undo_after.is_some_and(|span| span.is_zero()) {
                 return Err(Failure::usage("--for is zero: leave it out for a change that stays"));
             }
             let words = words.iter().map(|word| pair(word)).collect::<Result<_, _>>()?;
             let direction = direction.map(|direction| matches!(direction, LabDirection::Ba) as usize);
             let member = member.map(|member| member as usize - 1);
-            let set = Set { target, direction, member, words, lasts_s: lasts.map(|lasts| lasts.as_secs_f64()) };
+            let set = Set { target, direction, member, words, lasts_s: undo_after.map(|span| span.as_secs_f64()) };
             find(name, settings)?.set(set)?;
             Ok(Exit::Done as u8)
         }
@@ -125,7 +125,7 @@ pub fn run(lab: Lab, settings: &Settings, printer: &Printer) -> Result<u8, Failu
             run_in(&loaded, site.as_deref(), &command, settings, printer)
         }
         LabAction::Scenarios { name } => scenarios(name.as_deref(), printer),
-        LabAction::Hold { tied } => hold::run(name, tied, settings),
+        LabAction::Hold { ends_with_parent } => hold::run(name, ends_with_parent, settings),
     }
 }
 

@@ -20,11 +20,11 @@ pub fn run(share: &Share, settings: &Settings, printer: &Printer) -> Result<Exit
     let links = match &share.action {
         ShareAction::List => hub.share_links().map_err(failure)?.links,
         ShareAction::End { id } => vec![hub.end_share_link(id).map_err(failure)?],
-        ShareAction::Add { url, drop, lasting, password_file } => {
+        ShareAction::Add { url, drop, valid_for, password_file } => {
             let order = ShareLinkOrder {
                 at: url.clone(),
                 kind: if *drop { ShareKind::Drop } else { ShareKind::Read },
-                lasts_s: lasting.map(|span| span.as_secs()),
+                lasts_s: valid_for.map(|span| span.as_secs()),
                 password: password_file.as_deref().map(password).transpose()?,
             };
             let link = hub.share(&order).map_err(failure)?;

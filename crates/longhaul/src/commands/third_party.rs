@@ -20,7 +20,7 @@ use model::spec::{self, Options};
 use model::{Expected, Kind, Refusal, v1};
 use parking_lot::Mutex;
 use remote::Dav;
-use remote::dav::third::{CopyError, ServerCopyPair};
+use remote::dav::third::{CopyError, ServerCopy};
 use store::{Stat, Store};
 use wire::frame::Totals;
 use wire::sender::Miss;
@@ -288,11 +288,11 @@ impl ThirdPartyCopy<'_> {
             while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
                 std::thread::sleep(Duration::from_millis(50));
                 let progress = self.progress();
-                patience.saw(&progress);
+                patience.record_progress(&progress);
                 display.update(&progress, "", None);
             }
         });
-        patience.saw(&self.progress());
+        patience.record_progress(&self.progress());
         display.finish(self.results().totals.bytes);
     }
 
@@ -326,7 +326,7 @@ impl ThirdPartyCopy<'_> {
                 self.unfinished_bytes.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
                 !self.is_cancelled()
             };
-            let pair = ServerCopyPair {
+            let pair = ServerCopy {
                 from: (self.from, &task.from),
                 to: (self.to, &task.to),
                 replace: !self.options.no_overwrite,

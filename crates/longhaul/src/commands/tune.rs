@@ -17,7 +17,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use model::Exit;
 use model::fault::Fault;
-use model::v1::tune::Ask;
+use model::v1::tune::AuditRequest;
 use tune::apply::ApplyError;
 use tune::audit::Audit;
 use tune::host::{Host, Live, Recorded};
@@ -93,7 +93,7 @@ impl<'a> AuditedHost<'a> {
     }
 
     /// Audits a host for the target of another host's query.
-    fn for_query(host: &'a dyn Host, ask: &Ask) -> Result<AuditedHost<'a>, Failure> {
+    fn for_query(host: &'a dyn Host, ask: &AuditRequest) -> Result<AuditedHost<'a>, Failure> {
         let rules = rules().map_err(|e| Failure::from_chain(Fault::Bug, &e))?;
         let roles = [Role::Dtn, Role::Measurement, Role::Both];
         let role = roles.into_iter().find(|role| role.word() == ask.role);
@@ -178,7 +178,9 @@ fn now() -> String {
 /// Asks the user at the terminal for a yes. Without a terminal this is an error.
 fn confirm(question: &str) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::usage(format!("{question} There is no terminal to ask at: say --yes, or name the rules")));
+        return Err(Failure::usage(format!(
+            "{question} There is no terminal for the question: give --yes, or name the rules"
+        )));
     }
     Printer::stderr_line(&format!("{question} [y/N]"));
     let mut answer = String::new();

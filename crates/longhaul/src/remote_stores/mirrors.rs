@@ -72,7 +72,7 @@ impl Mirrors {
         let Some(first) = members.first() else {
             return Err(first_failure.unwrap_or_else(|| Failure::usage("there is no source")));
         };
-        let path = first.at.clone();
+        let path = first.path.clone();
         let name = path.name().or_else(|| Name::new(b"root").ok());
         let name = name.ok_or_else(|| Failure::usage("that place has no name"))?;
         let notes = Arc::new(Mutex::new(Vec::new()));
@@ -96,7 +96,7 @@ impl Mirrors {
     /// Whether the payload of each source was encrypted; only sources that delivered payload are listed.
     pub fn payload_protection(&self) -> Vec<(String, PayloadProtection)> {
         let shares = self.set.shares().into_iter().filter(|share| share.bytes > 0);
-        shares.filter_map(|share| Some((share.source, share.carried?))).collect()
+        shares.filter_map(|share| Some((share.source, share.payload_protection?))).collect()
     }
 
     /// Whether a new attempt may copy a file that failed: the source that had other bytes is excluded now.
@@ -130,7 +130,7 @@ fn member(locator: &Locator, settings: &Settings) -> Result<Member, Failure> {
         }
         Locator::Local(_) => {
             let SourceRoot { store, path, .. } = local::source(locator)?;
-            Ok(Member::new(name, SourceStore::Near(store), path))
+            Ok(Member::new(name, SourceStore::Local(store), path))
         }
         other => Err(Failure::usage(format!(
             "{other} cannot be one of several sources; with --mirror these are places on nodes (lh://) and servers \

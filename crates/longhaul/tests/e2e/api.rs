@@ -13,7 +13,7 @@ use std::time::Duration;
 use model::id::Uuid;
 use model::v1::node::{Credentials, Order, Problem, S3};
 use model::v1::{Change, Stage, State, Transfer};
-use nodeapi::{Api, Error, Which};
+use nodeapi::{Api, Error, PageQuery};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use rustls::{ClientConfig, RootCertStore};
 use web::{Dialer, HttpUrl};
@@ -109,7 +109,7 @@ fn ended(api: &Api, id: Uuid) -> Transfer {
 
 #[track_caller]
 fn done(api: &Api, order: &Order) -> Transfer {
-    let (transfer, is_new) = api.create(order).unwrap();
+    let (transfer, is_new) = api.create_transfer(order).unwrap();
     assert!(is_new && transfer.id == order.id);
     let transfer = ended(api, order.id);
     assert_eq!((transfer.state, &transfer.error), (Stage::Done, &None), "{transfer:?}");
@@ -147,10 +147,10 @@ fn files_go_to_another_node_and_come_from_it() {
     assert_eq!(fs::read(pair.here.data("new/a")).unwrap(), pattern(3 << 20));
     // A missing source ends as a failure that names it.
     let missing = pair.pull("data/nothing", "/data/x");
-    pair.api.create(&missing).unwrap();
+    pair.api.create_transfer(&missing).unwrap();
     let transfer = ended(&pair.api, missing.id);
     assert!(transfer.state == Stage::Failed && transfer.error.unwrap().contains("nothing"), "{:?}", transfer.exit);
-    let listed = pair.api.list(Which::default()).unwrap();
+    let listed = pair.api.list_transfers(PageQuery::default()).unwrap();
     assert_eq!((listed.transfers.len(), listed.next), (4, None));
     assert_eq!(listed.transfers[0].id, order.id);
 }
@@ -178,7 +178,7 @@ fn files_go_to_a_server_and_come_from_it() {
     assert_eq!(fs::read(here.data("back")).unwrap(), pattern(20 << 20));
     // With another credential the server refuses, and the transfer states that.
     let refused = Order { credentials: None, ..order(at("copy/large"), "/data/no".into()) };
-    api.create(&refused).unwrap();
+    api.create_transfer(&refused).unwrap();
     let transfer = ended(&api, refused.id);
     assert_eq!((transfer.state, here.data("no").exists()), (Stage::Failed, false), "{transfer:?}");
     // A request to this node itself counts for this one transfer: no valid key is left.
@@ -212,16 +212,16 @@ fn a_transfer_ordered_twice_runs_once() {
     let first = done(&pair.api, &order);
     // With another credential it is the same order: tokens are renewed.
     let again = Order { credentials: with_key(&full_key(&pair.there)), ..order.clone() };
-    assert_eq!(pair.api.create(&again).unwrap(), (first.clone(), false));
+    assert_eq!(pair.api.create_transfer(&again).unwrap(), (first.clone(), false));
     let other = Order { target: pair.there.at("data/other"), ..order.clone() };
-    let no = problem(pair.api.create(&other));
+    let no = problem(pair.api.create_transfer(&other));
     assert_eq!((no.status, no.fault.as_str()), (409, "config"), "{no:?}");
     // Another client cannot see it, not even whether it is the same.
     let others = api(&pair.here, &full_key(&pair.here));
-    assert_eq!(problem(others.create(&order)).reason, no.reason);
-    assert_eq!(problem(others.create(&other)).reason, no.reason);
+    assert_eq!(problem(others.create_transfer(&order)).reason, no.reason);
+    assert_eq!(problem(others.create_transfer(&other)).reason, no.reason);
     assert!(!pair.there.data("other").exists());
-    assert_eq!(pair.api.list(Which::default()).unwrap().transfers, [first]);
+    assert_eq!(pair.api.list_transfers(PageQuery::default()).unwrap().transfers, [first]);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn clients_see_only_their_own_transfers() {
     let order = pair.push("/data/f", "data/f");
     done(&pair.api, &order);
     let others = api(&pair.here, &full_key(&pair.here));
-    assert!(others.list(Which::default()).unwrap().transfers.is_empty());
+    assert!(others.list_transfers(PageQuery::default()).unwrap().transfers.is_empty());
     let unknown = problem(others.transfer(order.id));
     assert_eq!((unknown.status, unknown.fault.as_str()), (404, "missing"));
     assert_eq!(unknown.reason.replace(&order.id.to_string(), ""), {
@@ -239,26 +239,26 @@ fn clients_see_only_their_own_transfers() {
         problem(others.transfer(never)).reason.replace(&never.to_string(), "")
     });
     for status in [
-        problem(others.change(order.id, &Change::default())).status,
-        problem(others.cancel(order.id)).status,
+        problem(others.change_transfer(order.id, &Change::default())).status,
+        problem(others.cancel_transfer(order.id)).status,
         problem(others.receipt(order.id)).status,
         problem(others.events(Some(order.id), None).map(|_| ())).status,
-        problem(others.list(Which { after: Some(order.id), ..Which::default() })).status,
+        problem(others.list_transfers(PageQuery { after: Some(order.id), ..PageQuery::default() })).status,
     ] {
         assert_eq!(status, 404);
     }
     // A client without a credential sees whether the node works, and no more.
     let anonymous = api_at(&format!("http://127.0.0.1:{}/", pair.here.port), None);
     assert_eq!(anonymous.health().unwrap().status, "ok");
-    assert_eq!(problem(anonymous.list(Which::default())).status, 401);
-    assert_eq!(problem(anonymous.create(&order)).status, 401);
+    assert_eq!(problem(anonymous.list_transfers(PageQuery::default())).status, 401);
+    assert_eq!(problem(anonymous.create_transfer(&order)).status, 401);
     assert!(anonymous.capabilities().unwrap().exports.is_empty());
     // A read key cannot order a copy to this node, and a key for one path cannot order a copy from or to another path.
     let reader = api(&pair.here, &pair.here.grant(&["--export", "data"]));
-    assert_eq!(problem(reader.create(&pair.pull("data/f", "/data/new"))).fault, "auth");
+    assert_eq!(problem(reader.create_transfer(&pair.pull("data/f", "/data/new"))).fault, "auth");
     let part = api(&pair.here, &pair.here.grant(&["--export", "data", "--path", "sub", "--write"]));
-    assert_eq!(problem(part.create(&pair.push("/data/f", "data/stolen"))).status, 403);
-    assert_eq!(problem(part.create(&pair.pull("data/f", "/data/f2"))).status, 403);
+    assert_eq!(problem(part.create_transfer(&pair.push("/data/f", "data/stolen"))).status, 403);
+    assert_eq!(problem(part.create_transfer(&pair.pull("data/f", "/data/f2"))).status, 403);
     assert!(!pair.there.data("stolen").exists() && !pair.here.data("new").exists());
 }
 
@@ -321,17 +321,17 @@ fn credentials_are_never_returned() {
     let mut order = pair.slow();
     order.paused = true;
     let secret = pair.key[pair.key.len() - 24..].to_owned();
-    let mut answers = serde_json::to_string(&pair.api.create(&order).unwrap().0).unwrap();
+    let mut answers = serde_json::to_string(&pair.api.create_transfer(&order).unwrap().0).unwrap();
     let state_file = pair.here.state().join("transfers").join(order.id.to_string());
     assert!(fs::read_to_string(&state_file).unwrap().contains(&secret), "it is needed after a restart");
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&state_file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
     answers += &serde_json::to_string(
-        &pair.api.change(order.id, &Change { paused: Some(false), ..Change::default() }).unwrap(),
+        &pair.api.change_transfer(order.id, &Change { paused: Some(false), ..Change::default() }).unwrap(),
     )
     .unwrap();
-    answers += &serde_json::to_string(&pair.api.list(Which::default()).unwrap()).unwrap();
-    answers += &serde_json::to_string(&pair.api.cancel(order.id).unwrap()).unwrap();
+    answers += &serde_json::to_string(&pair.api.list_transfers(PageQuery::default()).unwrap()).unwrap();
+    answers += &serde_json::to_string(&pair.api.cancel_transfer(order.id).unwrap()).unwrap();
     answers += &serde_json::to_string(&ended(&pair.api, order.id)).unwrap();
     answers += &serde_json::to_string(&pair.api.receipt(order.id).unwrap()).unwrap();
     assert!(!answers.contains(&secret), "{answers}");
@@ -355,7 +355,7 @@ fn a_limit_lapses_unless_it_is_renewed() {
     let pair = pair();
     // At this limit the copy would take almost seven minutes; the limit lapses after two seconds.
     let order = Order { limit_bit_s: 1_000_000, limit_for_s: Some(2), ..pair.slow() };
-    pair.api.create(&order).unwrap();
+    pair.api.create_transfer(&order).unwrap();
     until("it has its limit", LONG, || {
         pair.api.transfer(order.id).is_ok_and(|transfer| transfer.limit_bit_s == 1_000_000)
     });
@@ -368,7 +368,7 @@ fn a_limit_lapses_unless_it_is_renewed() {
 fn a_killed_node_resumes_its_transfers() {
     let mut pair = pair();
     let order = pair.slow();
-    pair.api.create(&order).unwrap();
+    pair.api.create_transfer(&order).unwrap();
     let first = done(&pair.api, &{
         fs::write(pair.here.data("small"), b"small").unwrap();
         pair.push("/data/small", "data/small")
@@ -376,25 +376,25 @@ fn a_killed_node_resumes_its_transfers() {
     pair.wait_until_a_third_is_written();
     // The change outlasts the restart, and the rest takes minutes until the limit is lifted.
     let limit_change = |limit: u64| Change { limit_bit_s: Some(limit), ..Change::default() };
-    pair.api.change(order.id, &limit_change(1_000_001)).unwrap();
+    pair.api.change_transfer(order.id, &limit_change(1_000_001)).unwrap();
     pair.here.restart();
     let transfer = until_some("it answers again", LONG, || pair.api.transfer(order.id).ok());
     assert!(!transfer.state.is_last() && transfer.limit_bit_s == 1_000_001, "{transfer:?}");
-    assert!(!pair.api.create(&order).unwrap().1, "the same order is still the same");
-    pair.api.change(order.id, &limit_change(0)).unwrap();
+    assert!(!pair.api.create_transfer(&order).unwrap().1, "the same order is still the same");
+    pair.api.change_transfer(order.id, &limit_change(0)).unwrap();
     let transfer = ended(&pair.api, order.id);
     assert_eq!((transfer.state, transfer.bytes), (Stage::Done, LARGE as u64), "{transfer:?}");
     assert_eq!(fs::read(pair.there.data("large")).unwrap(), pattern(LARGE));
     let receipt = pair.api.receipt(order.id).unwrap();
     assert!(receipt.bytes < LARGE as u64 || receipt.resumed_bytes > 0, "it did not begin anew: {receipt:?}");
     // Transfers that had ended are still listed, in their order.
-    let listed = pair.api.list(Which::default()).unwrap().transfers;
+    let listed = pair.api.list_transfers(PageQuery::default()).unwrap().transfers;
     assert_eq!(listed.iter().map(|t| t.id).collect::<Vec<_>>(), [order.id, first.id]);
     assert_eq!((&listed[1], pair.api.receipt(first.id).unwrap().files), (&first, 1));
     // A transfer that was cancelled stays cancelled.
     let gone = Order { paused: true, ..pair.push("/data/large", "data/again") };
-    pair.api.create(&gone).unwrap();
-    pair.api.cancel(gone.id).unwrap();
+    pair.api.create_transfer(&gone).unwrap();
+    pair.api.cancel_transfer(gone.id).unwrap();
     assert_eq!(ended(&pair.api, gone.id).state, Stage::Cancelled);
     pair.here.restart();
     until("it answers again", LONG, || pair.api.transfer(gone.id).is_ok_and(|t| t.state == Stage::Cancelled));
@@ -406,7 +406,7 @@ fn a_revoked_key_gets_no_service_after_a_restart() {
     let own = full_key(&pair.here);
     let api = api(&pair.here, &own);
     let order = Order { paused: true, ..pair.slow() };
-    api.create(&order).unwrap();
+    api.create_transfer(&order).unwrap();
     let list = String::from_utf8(pair.here.grant_command(&["list"]).stdout).unwrap();
     let ids: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
     ids.iter().for_each(|id| drop(pair.here.grant_command(&["revoke", id])));
@@ -421,27 +421,27 @@ fn a_revoked_key_gets_no_service_after_a_restart() {
 fn a_transfer_is_paused_changed_and_ended() {
     let pair = pair();
     let order = Order { paused: true, ..pair.slow() };
-    pair.api.create(&order).unwrap();
+    pair.api.create_transfer(&order).unwrap();
     let state = |wanted: Stage| {
         until("the transfer is in this state", LONG, || pair.api.transfer(order.id).unwrap().state == wanted)
     };
     state(Stage::Paused);
     assert_eq!(problem(pair.api.receipt(order.id)).status, 409);
     let go = Change { paused: Some(false), ..Change::default() };
-    pair.api.change(order.id, &go).unwrap();
+    pair.api.change_transfer(order.id, &go).unwrap();
     until("bytes move", LONG, || pair.api.transfer(order.id).unwrap().bytes > 1 << 20);
-    pair.api.change(order.id, &Change { paused: Some(true), ..Change::default() }).unwrap();
+    pair.api.change_transfer(order.id, &Change { paused: Some(true), ..Change::default() }).unwrap();
     state(Stage::Paused);
     let change = Change { limit_bit_s: Some(0), streams: Some(2), paused: Some(false), ..Change::default() };
-    assert_eq!(pair.api.change(order.id, &change).unwrap().limit_bit_s, 0);
+    assert_eq!(pair.api.change_transfer(order.id, &change).unwrap().limit_bit_s, 0);
     assert_eq!(ended(&pair.api, order.id).state, Stage::Done);
-    assert_eq!(problem(pair.api.change(order.id, &change)).status, 409);
-    assert_eq!(pair.api.cancel(order.id).unwrap().state, Stage::Done, "it stays as it ended");
+    assert_eq!(problem(pair.api.change_transfer(order.id, &change)).status, 409);
+    assert_eq!(pair.api.cancel_transfer(order.id).unwrap().state, Stage::Done, "it stays as it ended");
     // A transfer that is cancelled halfway puts no file in place.
     let second = Order { limit_bit_s: LIMIT, ..pair.push("/data/large", "data/second") };
-    pair.api.create(&second).unwrap();
+    pair.api.create_transfer(&second).unwrap();
     until("bytes move", LONG, || pair.api.transfer(second.id).unwrap().bytes > 1 << 20);
-    pair.api.cancel(second.id).unwrap();
+    pair.api.cancel_transfer(second.id).unwrap();
     let transfer = ended(&pair.api, second.id);
     assert_eq!(
         (transfer.state, transfer.exit, pair.there.data("second").exists()),
@@ -449,12 +449,12 @@ fn a_transfer_is_paused_changed_and_ended() {
     );
     // A change may cancel a transfer as well.
     let third = Order { limit_bit_s: LIMIT, ..pair.push("/data/large", "data/third") };
-    pair.api.create(&third).unwrap();
+    pair.api.create_transfer(&third).unwrap();
     let both = Change { cancel: true, streams: Some(2), ..Change::default() };
-    assert_eq!(problem(pair.api.change(third.id, &both)).status, 400);
-    pair.api.change(third.id, &Change { cancel: true, ..Change::default() }).unwrap();
+    assert_eq!(problem(pair.api.change_transfer(third.id, &both)).status, 400);
+    pair.api.change_transfer(third.id, &Change { cancel: true, ..Change::default() }).unwrap();
     assert_eq!(ended(&pair.api, third.id).state, Stage::Cancelled);
-    let page = pair.api.list(Which { state: Some(Stage::Cancelled), ..Which::default() }).unwrap();
+    let page = pair.api.list_transfers(PageQuery { state: Some(Stage::Cancelled), ..PageQuery::default() }).unwrap();
     assert_eq!(page.transfers.iter().map(|t| t.id).collect::<Vec<_>>(), [second.id, third.id]);
 }
 
@@ -462,9 +462,9 @@ fn a_transfer_is_paused_changed_and_ended() {
 fn events_come_in_order_and_resume_after_a_reconnect() {
     let pair = pair();
     let order = Order { paused: true, ..pair.slow() };
-    pair.api.create(&order).unwrap();
+    pair.api.create_transfer(&order).unwrap();
     let (mut one, mut all) = (pair.api.events(Some(order.id), None).unwrap(), pair.api.events(None, None).unwrap());
-    pair.api.change(order.id, &Change { paused: Some(false), ..Change::default() }).unwrap();
+    pair.api.change_transfer(order.id, &Change { paused: Some(false), ..Change::default() }).unwrap();
     let (mut events, mut is_unlimited) = (Vec::new(), false);
     while let Some(event) = one.next_event().unwrap() {
         assert_eq!(event.transfer.id, order.id);
@@ -472,7 +472,7 @@ fn events_come_in_order_and_resume_after_a_reconnect() {
         events.push((event.id.parse::<u64>().unwrap(), event.transfer));
         if events.len() >= 3 && moves && !is_unlimited {
             is_unlimited = true;
-            let _ = pair.api.change(order.id, &Change { limit_bit_s: Some(0), ..Change::default() });
+            let _ = pair.api.change_transfer(order.id, &Change { limit_bit_s: Some(0), ..Change::default() });
         }
     }
     assert!(events.len() >= 3, "the last state, and progress before it: {}", events.len());
@@ -487,7 +487,7 @@ fn events_come_in_order_and_resume_after_a_reconnect() {
     assert_eq!(of_end.id, events.last().unwrap().0.to_string());
     fs::write(pair.here.data("small"), b"small").unwrap();
     let next = pair.push("/data/small", "data/small");
-    pair.api.create(&next).unwrap();
+    pair.api.create_transfer(&next).unwrap();
     assert_eq!(all.next_event().unwrap().unwrap().transfer.id, next.id);
     ended(&pair.api, next.id);
     // A client that reconnects gets the missed events, and nothing twice.

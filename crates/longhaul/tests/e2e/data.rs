@@ -210,8 +210,8 @@ fn an_impossible_request_is_refused_with_a_possible_one() {
     ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern"]).expect(0);
     let rule = |words: &[&str]| ann.run(&[&["data", "rule", "add", "user.ann:obs"], words].concat());
     rule(&["--at", "region=eu", "--copies", "3"]).refused(2, &["3 copies cannot be placed", "cern, ral", "ask for 2"]);
-    rule(&["--at", "region=moon"]).refused(2, &["the expression means none"]);
-    rule(&["--at", "region=("]).refused(2, &["is no expression of endpoints", "at character"]);
+    rule(&["--at", "region=moon"]).refused(2, &["the expression matches none"]);
+    rule(&["--at", "region=("]).refused(2, &["is not a valid expression of endpoints", "at character"]);
     rule(&["--at", "ral", "--expires", "1999-01-01T00:00:00Z"]).refused(2, &["expires has passed"]);
     bob.run(&["data", "put", &dir, "user.ann:mine"]).refused(4, &["the scope user.ann belongs to ann"]);
     assert!(!sites.node("cern").data("catalogue/user/ann/mine").exists(), "nothing was moved for it");
@@ -223,7 +223,7 @@ fn an_impossible_request_is_refused_with_a_possible_one() {
     ann.run(&["data", "where", &format!("s:{}", "x".repeat(5_000))]).refused(2, &["500 bytes at most"]);
     ann.run(&["data", "where", &format!("s:{}", "x".repeat(10_000))]).refused(2, &["longer than 8192 bytes"]);
     ann.run(&["data", "put", &dir, "user.ann:obs2", "--to", "nowhere"])
-        .refused(2, &["nowhere means no endpoint with storage"]);
+        .refused(2, &["nowhere matches no endpoint with storage"]);
     ann.run(&["data", "put", &dir, "user.ann:done", "--to", "cern", "--close"]).expect(0);
     ann.run(&["data", "put", &dir, "user.ann:done", "--to", "ral"]).refused(2, &["user.ann:done is closed"]);
     assert!(!sites.node("ral").data("catalogue/user/ann/done").exists(), "nothing was moved for it");
@@ -371,7 +371,7 @@ fn an_audit_finds_missing_and_unknown_files() {
     let words = ["--below", "user/ann/obs", "--listing", &listing, "--taken", "2038-01-01T00:00:00Z"];
     admin
         .run(&[&["data", "audit", "run", "bnl"], words.as_slice()].concat())
-        .refused(2, &["is no time that has passed"]);
+        .refused(2, &["is not a time that has passed"]);
     std::thread::sleep(std::time::Duration::from_millis(1_100));
     let now =
         String::from_utf8(std::process::Command::new("date").args(["-u", "+%FT%TZ"]).output().unwrap().stdout).unwrap();

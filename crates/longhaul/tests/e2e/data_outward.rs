@@ -101,7 +101,7 @@ fn new_data_gets_the_rules_of_a_subscription() {
     assert_eq!(rules_of(&ann, "user.ann:new").len(), 2, "the rules stay");
     for (text, expected) in [
         ("[subscription.x]\nrules = []\n", "1 to 20 rules"),
-        ("[subscription.x]\nrules = [{ at = \"region=(\" }]\n", "rule 1: \"region=(\" is no expression"),
+        ("[subscription.x]\nrules = [{ at = \"region=(\" }]\n", "rule 1: \"region=(\" is not a valid expression"),
         ("[subscription.x]\nrules = [{ at = \"*\", priority = 9 }]\n", "priority is 1 to 5"),
         ("[subscription.\"a b\"]\nrules = [{ at = \"*\" }]\n", "a name of letters"),
         ("[subscription.x]\nfilter.kind = \"file\"\nrules = [{ at = \"*\" }]\n", "kind: dataset or container"),
@@ -125,7 +125,7 @@ fn a_subscription_reports_why_its_rules_cannot_be_made() {
         let subscription = ann.json(&["data", "subscription", "list"]).remove(0);
         subscription["error"].is_string().then_some(subscription)
     });
-    assert!(subscription["error"].as_str().unwrap().contains("the expression means none"), "{subscription}");
+    assert!(subscription["error"].as_str().unwrap().contains("the expression matches none"), "{subscription}");
     assert_eq!((&subscription["names"], &subscription["waiting"]), (&0.into(), &1.into()));
 }
 
@@ -257,7 +257,7 @@ fn a_hub_imports_another_hubs_catalogue_and_names_conflicts() {
     assert_eq!(ask(&third, &third_key, "POST", "/api/v1/data", &theirs).0, 201);
     let path = member.write("taken.jsonl", &text.replace("\"north\"", "\"cern\"").replace("\"south\"", "\"ral\""));
     let outcome = member.run(&["data", "import", &path, "--endpoint", "ral=south", "--json"]).expect(3);
-    assert!(outcome.err.contains("survey:f1: it is there already, with 7 bytes and not 1"), "{}", outcome.err);
+    assert!(outcome.err.contains("survey:f1: it exists already, with 7 bytes and not 1"), "{}", outcome.err);
     let summary: Value = serde_json::from_str(outcome.text().lines().last().unwrap()).unwrap();
     assert_eq!((&summary["conflicts"], &summary["skipped_replicas"]), (&1.into(), &1.into()));
     assert_eq!(summary["unknown_endpoints"], json!(["cern"]));

@@ -7,15 +7,15 @@
 //! second, or one (`bin`). [`sites`] prepares what the documents assume: nodes of other sites, files, certificates, keys in
 //! files.
 
+mod machines;
 mod page;
 mod sites;
-mod world;
 
 use std::fs;
 use std::sync::Mutex;
 
+use self::machines::Machines;
 use self::page::{Block, BlockPlan, Conditions};
-use self::world::Machines;
 use crate::wait::skipped;
 use crate::wrappers;
 
@@ -50,29 +50,29 @@ kill -INT "$(cat "$WORLD/copy")" || true
 "#;
 
 impl Document {
-    fn key_files(&self, world: &Machines, machine: &str) {
+    fn key_files(&self, machines: &Machines, machine: &str) {
         for (name, whose) in self.key_files {
-            let keys = whose.iter().map(|key| fs::read_to_string(world.path("keys").join(key)));
+            let keys = whose.iter().map(|key| fs::read_to_string(machines.path("keys").join(key)));
             if let Ok(keys) = keys.collect::<Result<String, _>>() {
-                fs::write(world.home(machine).join(name), keys).unwrap();
+                fs::write(machines.home(machine).join(name), keys).unwrap();
             }
         }
     }
 
     /// Runs a block on one machine; returns what went wrong.
-    fn run(&self, world: &Machines, block: &Block, machine: &str, how: &Conditions) -> Result<(), String> {
-        self.key_files(world, machine);
-        let key = fs::read_to_string(world.path("keys/last")).unwrap_or_default();
+    fn run(&self, machines: &Machines, block: &Block, machine: &str, how: &Conditions) -> Result<(), String> {
+        self.key_files(machines, machine);
+        let key = fs::read_to_string(machines.path("keys/last")).unwrap_or_default();
         let mut script = block.text.replace("lhk1_…", key.trim()).replace("lhk1_...", key.trim());
         if how.beside_copy {
-            let begun = world.run("here", &format!("COPIES_TO={}{BEGIN_COPY}", self.copies_to));
+            let begun = machines.run("here", &format!("COPIES_TO={}{BEGIN_COPY}", self.copies_to));
             let id = begun.out.trim();
             assert_eq!(begun.code, Some(0), "no copy to {}: {}", self.copies_to, begun.err);
             script = script.replace(" ID", &format!(" {id}")).replace("4f1c", id);
         }
-        let ended = world.run(machine, &script);
+        let ended = machines.run(machine, &script);
         if how.beside_copy {
-            world.run("here", END_COPY);
+            machines.run("here", END_COPY);
         }
         // What a node answers 202 to may still fail, and the job reports that at its end.
         let failed = ended.out.lines().any(|line| line.starts_with("failure:"));
@@ -85,18 +85,18 @@ impl Document {
 
     /// Runs all blocks, even where earlier ones fail.
     fn check(&self) {
-        let world = Machines::new(self.machines);
+        let machines = Machines::new(self.machines);
         let (mut wrong, mut ran) = (Vec::new(), 0);
         for block in page::blocks(self.file) {
             match &block.plan {
                 BlockPlan::NotRun(reason) => assert!(!reason.is_empty(), "{}:{}: say why", self.file, block.line),
                 BlockPlan::File { path, machine } => {
-                    let written = world.run(machine, &format!("cat > {path} <<'END'\n{}END\n", block.text));
+                    let written = machines.run(machine, &format!("cat > {path} <<'END'\n{}END\n", block.text));
                     assert_eq!(written.code, Some(0), "{}", written.err);
                 }
                 BlockPlan::Runs(how) => {
                     ran += 1;
-                    wrong.extend(how.machines.iter().filter_map(|at| self.run(&world, &block, at, how).err()));
+                    wrong.extend(how.machines.iter().filter_map(|at| self.run(&machines, &block, at, how).err()));
                 }
             }
         }

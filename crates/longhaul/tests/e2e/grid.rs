@@ -17,12 +17,12 @@ const PROXY: &str = "proxyCertInfo=critical,language:id-ppl-inheritAll\nkeyUsage
 pub struct Grid(TempDir);
 
 /// Whether a program is installed; a test that needs it reports that it is skipped.
-pub fn is_here(test: &str, program: &str) -> bool {
-    let is_here = Command::new(program).arg("-help").output().is_ok();
-    if !is_here {
+pub fn is_installed(test: &str, program: &str) -> bool {
+    let is_installed = Command::new(program).arg("-help").output().is_ok();
+    if !is_installed {
         let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {program} is not installed");
     }
-    is_here
+    is_installed
 }
 
 impl Grid {

@@ -64,7 +64,7 @@ fn protocol_breaches_end_the_session() {
         ("a message with something behind it", |c| c.send_raw(&raw(4, 0, &[1, 2]))),
         ("a second login", |c| c.send(&c.login())),
         ("entries without a job", |c| c.send(&offers(vec![dir(1, 0, "t")]))),
-        ("a message that only a node sends", |c| c.send(&Frame::Answer(1, Vec::new(), false))),
+        ("a message that only a node sends", |c| c.send(&Frame::Reply(1, Vec::new(), false))),
         ("an export that leads out", |c| {
             let order = Frame::Open(crate::raw_client::order(Direction::Push));
             c.send_raw(&forged(&order, b"data", b"../x"));
@@ -177,11 +177,11 @@ fn breaches_of_a_pull_end_it() {
         raw_client.receive_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
         script(&mut raw_client);
         raw_client.send(&Frame::Finished(Totals { files: u64::MAX, bytes: u64::MAX, ..Totals::default() }));
-        raw_client.send(&Frame::Ask(1, wire::frame::Request::List(model::locator::NodePlace::Exports)));
+        raw_client.send(&Frame::Request(1, wire::frame::Request::List(model::locator::NodePlace::Exports)));
         let deadline = Instant::now() + LONG;
         while let Ok(frame) = raw_client.receive() {
             assert!(Instant::now() < deadline);
-            if matches!(frame, Frame::Answer(..)) {
+            if matches!(frame, Frame::Reply(..)) {
                 break;
             }
         }
@@ -197,9 +197,9 @@ fn unknown_optional_frames_are_ignored() {
     let node = Node::open();
     let mut raw_client = RawClient::logged_in(&node);
     raw_client.send_raw(&raw(200, 1, b"from a later version"));
-    raw_client.send(&Frame::Ask(1, wire::frame::Request::List(model::locator::NodePlace::Exports)));
-    let answer = raw_client.receive_until("an answer", |frame| matches!(frame, Frame::Answer(1, ..)));
-    assert!(matches!(answer, Frame::Answer(_, lines, _) if lines.len() == 1));
+    raw_client.send(&Frame::Request(1, wire::frame::Request::List(model::locator::NodePlace::Exports)));
+    let answer = raw_client.receive_until("an answer", |frame| matches!(frame, Frame::Reply(1, ..)));
+    assert!(matches!(answer, Frame::Reply(_, lines, _) if lines.len() == 1));
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl HttpsClient {
         let (method, headers) = (Method::parse(method), self.headers.clone());
         client.send(&method, target, &headers.with("Content-Length", body.len().to_string())).unwrap();
         client.write(body).unwrap();
-        let (response, mut body) = client.answer(&method).unwrap();
+        let (response, mut body) = client.final_response(&method).unwrap();
         let body = String::from_utf8_lossy(&client.read_all(&mut body, 1 << 20).unwrap()).into_owned();
         Answer { status: response.status, headers: response.headers, body }
     }

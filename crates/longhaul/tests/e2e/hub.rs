@@ -340,7 +340,7 @@ fn bad_orders_are_refused_in_one_sentence_and_leave_nothing() {
         .refused(2, &["file 0: gsiftp://h/f is no URL that the hub knows"]);
     user.run(&["submit", "lh://a/f", "lh://b/f", "--community", "other"])
         .refused(4, &["ann submits for the community astro"]);
-    user.run(&["submit", "lh://a/f", "lh://b/f", "--deadline", "soon"]).refused(2, &["is no time"]);
+    user.run(&["submit", "lh://a/f", "lh://b/f", "--deadline", "soon"]).refused(2, &["is not a valid time"]);
     assert_eq!(user.json(&["queue", "list", "--all"]).len(), 0);
     let stranger = Client::new();
     stranger.run(words!["queue", "list", "--hub", hub.url]).refused(4, &["say who you are"]);

@@ -2,6 +2,7 @@
 //! where labs cannot run.
 
 mod commands;
+mod copy_and_check;
 mod flows;
 mod lifetime;
 mod limits;
@@ -9,7 +10,6 @@ mod paths;
 mod probes;
 mod refusals;
 mod several_paths;
-mod story;
 mod tune;
 
 use std::ffi::OsString;
@@ -160,7 +160,7 @@ fn is_running(pid: u32) -> bool {
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
-fn until_ended(what: &str, pid: u32) {
+fn wait_until_ended(what: &str, pid: u32) {
     until(what, LONG, || !is_running(pid));
 }
 
@@ -173,6 +173,6 @@ fn pid_from(running: &Running) -> u32 {
 const PRINT_PID_AND_SLEEP: &str = "echo $$; exec sleep 600";
 
 /// A path as text, for a shell's command line.
-fn shown(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.display().to_string()
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::hub::{Hub, pair};
-use crate::rabbitmq::{Broker, Consumer, free_port, is_here};
+use crate::rabbitmq::{Broker, Consumer, free_port, is_installed};
 use crate::wait::{LONG, until};
 
 /// The JSON of the next message, its destination and its organisation.
@@ -21,7 +21,7 @@ fn next(consumer: &mut Consumer) -> (String, String, Value) {
 
 #[test]
 fn a_broker_that_was_away_gets_all_messages_in_order() {
-    if !is_here("a_broker_that_was_away_gets_all_messages_in_order") {
+    if !is_installed("a_broker_that_was_away_gets_all_messages_in_order") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -70,7 +70,7 @@ fn a_key_is_shown_once_and_is_in_no_link() {
         let known = browser().with("Cookie", &session);
         let page = known.get(&node, "/data/d/");
         assert!(page.status == 200 && page.body.contains("500 B") && !page.body.contains("lhk1_"), "{page:?}");
-        assert!(page.body.contains("Take my key back") && page.body.contains("longhaul cp -r lh://"), "{page:?}");
+        assert!(page.body.contains("Sign out") && page.body.contains("longhaul cp -r lh://"), "{page:?}");
         assert_eq!(known.get(&node, "/data/d/a").body.len(), 500);
         let left = form(&node, &known, "/", "do=leave");
         assert!(left.headers.get("set-cookie").is_some_and(|set| set.contains("Max-Age=0")), "{left:?}");
@@ -111,7 +111,7 @@ fn files_are_sent_and_folders_made_where_that_is_allowed() {
     assert_eq!((sent.status, sent.headers.get("location")), (303, Some("?")), "{sent:?}");
     assert!(fs::read(node.data("d/new file")).unwrap() == b"one" && fs::read(node.data("d/large")).unwrap() == large);
     let again = upload(&node, &writer, "/data/d/", &[("new file", b"two")]);
-    assert!(again.status == 409 && again.body.contains("is there already"), "{again:?}");
+    assert!(again.status == 409 && again.body.contains("exists already"), "{again:?}");
     assert_eq!(fs::read(node.data("d/new file")).unwrap(), b"one");
     assert_eq!(form(&node, &writer, "/data/d/", "do=mkdir&name=made+here").status, 303);
     assert!(node.data("d/made here").is_dir());

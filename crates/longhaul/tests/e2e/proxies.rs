@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::grid::{ANN, Answer, BOB, Grid, GridClient, is_here};
+use crate::grid::{ANN, Answer, BOB, Grid, GridClient, is_installed};
 use crate::hub::Hub;
 use crate::node::{Node, Setup};
 use crate::tree::pattern;
@@ -26,7 +26,7 @@ fn client_with<'a>(grid: &'a Grid, hub: &Hub, certificate: &str) -> GridClient<'
 
 #[test]
 fn a_hub_identifies_people_by_certificates_and_proxies() {
-    if !is_here("a_hub_identifies_people_by_certificates_and_proxies", "openssl") {
+    if !is_installed("a_hub_identifies_people_by_certificates_and_proxies", "openssl") {
         return;
     }
     let grid = Grid::new();
@@ -61,7 +61,7 @@ fn a_hub_identifies_people_by_certificates_and_proxies() {
 
 #[test]
 fn attributes_of_voms_servers_make_members_of_a_community() {
-    if !is_here("attributes_of_voms_servers_make_members_of_a_community", "voms-proxy-fake") {
+    if !is_installed("attributes_of_voms_servers_make_members_of_a_community", "voms-proxy-fake") {
         return;
     }
     let grid = Grid::new();
@@ -102,7 +102,7 @@ fn delegate(grid: &Grid, ann: &GridClient<'_>, days: u32) -> Answer {
 
 #[test]
 fn a_job_by_certificate_takes_a_delegated_proxy() {
-    if !is_here("a_job_by_certificate_takes_a_delegated_proxy", "openssl") {
+    if !is_installed("a_job_by_certificate_takes_a_delegated_proxy", "openssl") {
         return;
     }
     let grid = Grid::new();
@@ -171,7 +171,7 @@ fn storage(grid: &Grid) -> Node {
 
 #[test]
 fn servers_copy_for_the_owner_of_a_delegated_proxy() {
-    if !is_here("servers_copy_for_the_owner_of_a_delegated_proxy", "openssl") {
+    if !is_installed("servers_copy_for_the_owner_of_a_delegated_proxy", "openssl") {
         return;
     }
     let grid = Grid::new();
@@ -207,7 +207,7 @@ fn assert_copied(grid: &Grid, ann: &GridClient<'_>, from: &str, to: &str) {
 
 #[test]
 fn a_node_described_by_an_admin_gets_a_delegated_proxy() {
-    if !is_here("a_node_described_by_an_admin_gets_a_delegated_proxy", "openssl") {
+    if !is_installed("a_node_described_by_an_admin_gets_a_delegated_proxy", "openssl") {
         return;
     }
     let grid = Grid::new();

@@ -32,12 +32,12 @@ pub fn free_port() -> u16 {
 }
 
 /// Whether a broker can be started; a test that needs it reports that it is skipped.
-pub fn is_here(test: &str) -> bool {
-    let is_here = Path::new(SERVER).exists();
-    if !is_here {
+pub fn is_installed(test: &str) -> bool {
+    let is_installed = Path::new(SERVER).exists();
+    if !is_installed {
         let _ = writeln!(std::io::stderr(), "SKIPPED {test}: RabbitMQ ({SERVER}) is not installed");
     }
-    is_here
+    is_installed
 }
 
 /// A command that ends with the test, as a user that the broker accepts.

@@ -86,12 +86,12 @@ fn an_anonymous_client_gets_no_message_about_keys() {
     fill(&client.path(""), &["f"]);
     let outcome = client.run(words!["cp", client.path("f"), node.at("data/g")]).expect(4);
     assert!(
-        outcome.err.contains("without a credential nobody may") && !outcome.err.contains("access key"),
+        outcome.err.contains("a client without a credential may not") && !outcome.err.contains("access key"),
         "{}",
         outcome.err
     );
     let outcome = client.run(words!["rm", node.at("data/g")]).expect(4);
-    assert!(outcome.err.contains("without a credential nobody may"), "{}", outcome.err);
+    assert!(outcome.err.contains("a client without a credential may not"), "{}", outcome.err);
 }
 
 #[test]

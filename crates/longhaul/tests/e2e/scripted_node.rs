@@ -66,7 +66,9 @@ impl ScriptedNode {
     pub fn accept_delegated(&self) -> (DelegationOrder, Vec<Frame>) {
         let (mut link, login) = self.admit();
         let request = receive(&mut link).unwrap();
-        let Frame::Ask(number, Request::Carry(delegation)) = &request else { panic!("no delegation but {request:?}") };
+        let Frame::Request(number, Request::Carry(delegation)) = &request else {
+            panic!("no delegation but {request:?}")
+        };
         let _ = link.send(&Frame::Told(*number, String::new(), false));
         link.drain(Duration::from_secs(5));
         let delegation = (**delegation).clone();
@@ -86,7 +88,7 @@ impl ScriptedNode {
     pub fn answer_without_end(&self) {
         let (mut link, _) = self.admit();
         let request = receive(&mut link).unwrap();
-        let Frame::Ask(number, Request::Probe(_)) = request else { panic!("no test but {request:?}") };
+        let Frame::Request(number, Request::Probe(_)) = request else { panic!("no test but {request:?}") };
         let words = Frame::Told(number, "7".repeat(16 << 10), true);
         let deadline = Instant::now() + 2 * PATIENCE;
         let is_connected =

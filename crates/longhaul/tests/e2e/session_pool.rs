@@ -49,7 +49,7 @@ impl Pair {
     /// Asserts that no event of the connections was reported as a failed attempt.
     fn assert_unbroken(&self) {
         let log = self.source.log();
-        assert!(!log.contains("the path broke"), "{log}");
+        assert!(!log.contains("the connection broke"), "{log}");
     }
 }
 

@@ -410,7 +410,7 @@ fn anonymous_clients_order_copies_only_where_the_policy_permits_it() {
     }
     let client = Client::new();
     let copy = |from: &Node| client.run(words!["cp", from.at("data/f"), target.at("data/f")]);
-    copy(&shut).refused(4, &["without a credential nobody", "guests = true"]);
+    copy(&shut).refused(4, &["a client without a credential", "guests = true"]);
     assert!(!target.data("f").exists());
     assert!(listener.accept().is_err(), "no connection was made");
     copy(&open).expect(0);

@@ -163,7 +163,7 @@ fn client_that_never_reads() {
     let mut raw_client = RawClient::logged_in(&node);
     let path = model::RelPath::parse(b"many").unwrap();
     let place = || model::locator::NodePlace::Path { export: "data".into(), path: path.clone() };
-    raw_client.send(&wire::Frame::Ask(1, wire::frame::Request::List(place())));
+    raw_client.send(&wire::Frame::Request(1, wire::frame::Request::List(place())));
     // Nothing of the answer is read: the client's buffers fill, then the node's, and then only a time limit ends the session.
     until("it gives up on the client", Duration::from_secs(300), || node.descriptors() <= descriptors);
 }

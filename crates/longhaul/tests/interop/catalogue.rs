@@ -113,7 +113,7 @@ impl<'a> Client<'a> {
 
     /// Runs a command of Rucio's over TLS, with these settings of the login.
     fn over_tls(&self, login: &str, more: &[(&str, &str)], words: &[&str]) -> ClientOutput {
-        let (host, ca) = (format!("{}/rucio", self.hub.url), self.context.world.pki.ca.display());
+        let (host, ca) = (format!("{}/rucio", self.hub.url), self.context.test_bed.pki.ca.display());
         let login = format!("rucio_host = {host}\nauth_host = {host}\nca_cert = {ca}\n{login}");
         self.logged_in("somebody", &login, more, words)
     }
@@ -121,7 +121,7 @@ impl<'a> Client<'a> {
     fn logged_in(&self, account: &str, login: &str, more: &[(&str, &str)], words: &[&str]) -> ClientOutput {
         let config = format!("[client]\n{login}account = {account}\n");
         let config = self.context.write(&format!("{account}.cfg"), config.as_bytes());
-        let robot = &self.context.world.pki.robot;
+        let robot = &self.context.test_bed.pki.robot;
         let both = [&robot.certificate, &robot.key].map(|file| fs::read(file).unwrap()).concat();
         // Without a token that storage understands, Rucio's client requires a proxy, which these nodes do not request.
         let proxy = self.context.write("proxy.pem", &both);
@@ -172,7 +172,7 @@ fn login(context: &CaseContext) {
 fn certificate(context: &CaseContext) {
     let client = Client::of(context, 0);
     client.root(&["scope", "add", "survey", "-a", "ann"]).expect_success();
-    let robot = &context.world.pki.robot;
+    let robot = &context.test_bed.pki.robot;
     let (certificate, key) = (robot.certificate.display(), robot.key.display());
     let login = format!("auth_type = x509\nclient_cert = {certificate}\nclient_key = {key}\n");
     client.over_tls(&login, &[], &["whoami"]).expect_success().expect_text("CN=robot").expect_text("ACTIVE");
@@ -181,19 +181,19 @@ fn certificate(context: &CaseContext) {
 
 fn token(context: &CaseContext) {
     fs::create_dir_all(context.path("hub")).unwrap();
-    let jwks = context.write("jwks.json", context.world.tokens.jwks().to_string().as_bytes());
+    let jwks = context.write("jwks.json", context.test_bed.tokens.jwks().to_string().as_bytes());
     let policy = format!(
         "audiences = [\"{AUDIENCE}\"]\n[[issuer]]\nname = \"test\"\niss = \"{ISSUER}\"\nexport = \"data\"\njwks = \"{jwks}\"\n"
     );
     fs::write(context.path("hub/access.toml"), policy).unwrap();
     let client = Client::of(context, 0);
     client.ann(&["did", "add", "user.ann:d", "--type", "dataset"]).expect_success();
-    let token = context.world.tokens.wlcg("storage.read:/");
+    let token = context.test_bed.tokens.wlcg("storage.read:/");
     let by_token =
         |token: &str, words: &[&str]| client.over_tls("auth_type = oidc\n", &[("BEARER_TOKEN", token)], words);
     by_token(&token, &["whoami"]).expect_success().expect_text("ACTIVE");
     by_token(&token, &["did", "list", "user.ann:*"]).expect_success().expect_text("user.ann:d");
-    by_token(&context.world.tokens.expired("storage.read:/"), &["did", "list", "user.ann:*"]).expect_failure();
+    by_token(&context.test_bed.tokens.expired("storage.read:/"), &["did", "list", "user.ann:*"]).expect_failure();
 }
 
 fn scopes(context: &CaseContext) {
@@ -261,7 +261,7 @@ fn endpoints(context: &CaseContext) {
     client.ann(&["rse", "list"]).expect_success().expect_text("n0").expect_text("n1");
     let found = client.ann(&["rse", "list", "--rses", r"region=eu\n0"]).expect_success().expect_text("n1");
     assert!(!found.out.contains("n0"), "{found:#?}");
-    client.ann(&["rse", "list", "--rses", "region=moon"]).expect_failure().expect_text("means no endpoint");
+    client.ann(&["rse", "list", "--rses", "region=moon"]).expect_failure().expect_text("matches no endpoint");
     client.ann(&["rse", "show", "n0"]).expect_success().expect_text("n0").expect_text("webdav");
     client.ann(&["rse", "attribute", "list", "n0"]).expect_success().expect_text("region: eu").expect_text("n0: True");
     client.root(&["rse", "add", "n9"]).expect_failure().expect_text("longhaul hub endpoint set");
@@ -277,7 +277,9 @@ fn rules(context: &CaseContext) {
         .expect_failure()
         .expect_text("3 copies cannot be placed")
         .expect_text("ask for 2");
-    add(&["--copies", "1", "--rses", "region=("]).expect_failure().expect_text("is no expression of endpoints");
+    add(&["--copies", "1", "--rses", "region=("])
+        .expect_failure()
+        .expect_text("is not a valid expression of endpoints");
     client.ann(&["rule", "list", "--did", "user.ann:d"]).expect_success().expect_text(&id).expect_text("OK[0/0/0]");
     client.ann(&["rule", "list", "--account", "ann"]).expect_success().expect_text(&id);
     client.ann(&["rule", "show", &id]).expect_success().expect_text("rse expression").expect_text("n1");

@@ -11,11 +11,11 @@ use tempfile::TempDir;
 use crate::case::Case;
 use crate::clients::{ClientOutput, Reply, run, run_for};
 use crate::pki::Identity;
-use crate::world::{Server, TestBed, open_to_all};
+use crate::test_bed::{Server, TestBed, open_to_all};
 
 /// The context of a case.
 pub struct CaseContext<'a> {
-    pub world: &'a TestBed,
+    pub test_bed: &'a TestBed,
     name: String,
     dir: TempDir,
     runs: AtomicU32,
@@ -37,9 +37,9 @@ pub struct ServerDir<'a> {
 
 impl<'a> CaseContext<'a> {
     /// Makes the context of a case.
-    pub fn new(case: &Case, world: &'a TestBed) -> CaseContext<'a> {
+    pub fn new(case: &Case, test_bed: &'a TestBed) -> CaseContext<'a> {
         let dir = tempfile::Builder::new().prefix("interop-case-").tempdir().unwrap();
-        CaseContext { world, name: case.id().replace('/', "-"), dir, runs: AtomicU32::new(0) }
+        CaseContext { test_bed, name: case.id().replace('/', "-"), dir, runs: AtomicU32::new(0) }
     }
 
     fn server_dir(&self, server: &'a Server) -> ServerDir<'a> {
@@ -56,33 +56,33 @@ impl<'a> CaseContext<'a> {
 
     /// The case's directory on the tested server that admits anonymous clients.
     pub fn open(&self) -> ServerDir<'a> {
-        self.server_dir(&self.world.open)
+        self.server_dir(&self.test_bed.open)
     }
 
     /// The case's directory on the tested server that demands credentials.
     pub fn closed(&self) -> ServerDir<'a> {
-        self.server_dir(&self.world.closed)
+        self.server_dir(&self.test_bed.closed)
     }
 
     /// The case's directory on the tested server that connects to no local address.
     pub fn cautious(&self) -> ServerDir<'a> {
-        self.server_dir(&self.world.cautious)
+        self.server_dir(&self.test_bed.cautious)
     }
 
     /// The case's directory on the stock server that admits anonymous clients.
     pub fn stock(&self) -> ServerDir<'a> {
-        self.server_dir(&self.world.stock)
+        self.server_dir(&self.test_bed.stock)
     }
 
     /// The case's directory on the stock server that demands tokens.
     pub fn guarded(&self) -> ServerDir<'a> {
-        self.server_dir(&self.world.guarded)
+        self.server_dir(&self.test_bed.guarded)
     }
 
     /// A token for this case's directories, with these rights: `read`, `create`, `modify`, …
     pub fn token(&self, rights: &[&str]) -> String {
         let scopes: Vec<String> = rights.iter().map(|right| format!("storage.{right}:/{}", self.name)).collect();
-        self.world.tokens.wlcg(&scopes.join(" "))
+        self.test_bed.tokens.wlcg(&scopes.join(" "))
     }
 
     /// The scope of a right on this case's directories.
@@ -114,7 +114,7 @@ impl<'a> CaseContext<'a> {
             .env("HOME", self.dir.path())
             .env("LC_ALL", "C.UTF-8")
             .env("TZ", "UTC")
-            .env("X509_CERT_DIR", &self.world.pki.directory)
+            .env("X509_CERT_DIR", &self.test_bed.pki.directory)
             .env("GFAL_PYTHONBIN", "/usr/bin/python3")
             .env("RCLONE_CONFIG", "/dev/null")
             .env("XRD_PLUGINCONFDIR", "/etc/xrootd/client.plugins.d")
@@ -159,7 +159,7 @@ impl<'a> CaseContext<'a> {
         let files = self.files();
         let (head, body) = (files.with_extension("head"), files.with_extension("body"));
         let (head_text, body_text) = (head.display().to_string(), body.display().to_string());
-        let ca = self.world.pki.ca.display().to_string();
+        let ca = self.test_bed.pki.ca.display().to_string();
         let mut all = vec!["curl", "-sS", "--cacert", &ca, "-D", &head_text, "-o", &body_text];
         all.extend(words);
         let seen = run(self.command(&all, &[]), &files).expect_code(code);

@@ -17,6 +17,7 @@ mod cases;
 mod catalogue;
 mod clients;
 mod context;
+mod endless_server;
 mod firefly;
 mod fts;
 #[path = "../e2e/node.rs"]
@@ -24,14 +25,13 @@ mod fts;
 mod node;
 mod pki;
 mod runner;
-mod slow;
 mod table;
+mod test_bed;
 mod test_nodes;
 mod tokens;
 #[path = "../e2e/wait.rs"]
 #[allow(dead_code, reason = "the end-to-end tests need more of it")]
 mod wait;
-mod world;
 mod xrootd;
 
 use std::process::ExitCode;

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::case::Case;
-use crate::clients::is_there;
+use crate::clients::is_installed;
 use crate::context::{CaseContext, Skip};
 use crate::table;
+use crate::test_bed::TestBed;
 use crate::wait::skipped;
-use crate::world::TestBed;
 
 /// The options of the command line. Options of the standard harness that have no meaning here are ignored.
 pub struct Options {
@@ -69,15 +69,15 @@ pub fn run(cases: &[Case], options: &Options) -> bool {
     println!("\nrunning {} cases", cases.len());
     let started = Instant::now();
     std::panic::set_hook(Box::new(|info| PANIC_MESSAGE.with(|message| *message.borrow_mut() = info.to_string())));
-    let world = match catch_unwind(|| TestBed::start(options.against_stock)) {
-        Ok(world) => world,
+    let test_bed = match catch_unwind(|| TestBed::start(options.against_stock)) {
+        Ok(test_bed) => test_bed,
         Err(_) => {
             println!("the servers do not start: {}", PANIC_MESSAGE.take());
             return false;
         }
     };
-    let outcomes = run_all(cases, &world, options);
-    let ended = catch_unwind(AssertUnwindSafe(|| drop(world)));
+    let outcomes = run_all(cases, &test_bed, options);
+    let ended = catch_unwind(AssertUnwindSafe(|| drop(test_bed)));
     let count = |which: fn(&CaseOutcome) -> bool| outcomes.iter().filter(|outcome| which(outcome)).count();
     let failed = count(|outcome| matches!(outcome, CaseOutcome::Failed(_)));
     for (case, outcome) in cases.iter().zip(&outcomes) {
@@ -99,7 +99,7 @@ pub fn run(cases: &[Case], options: &Options) -> bool {
     failed == 0 && is_current && ended.is_ok()
 }
 
-fn run_all(cases: &[Case], world: &TestBed, options: &Options) -> Vec<CaseOutcome> {
+fn run_all(cases: &[Case], test_bed: &TestBed, options: &Options) -> Vec<CaseOutcome> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(vec![CaseOutcome::Passed; cases.len()]);
     let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4));
@@ -107,7 +107,7 @@ fn run_all(cases: &[Case], world: &TestBed, options: &Options) -> Vec<CaseOutcom
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some((at, case)) = next_of(cases, &next) {
-                    let outcome = judge(case, run_case(case, world), options);
+                    let outcome = judge(case, run_case(case, test_bed), options);
                     outcomes.lock().unwrap()[at] = outcome;
                 }
             });
@@ -121,12 +121,12 @@ fn next_of<'a>(cases: &'a [Case], next: &AtomicUsize) -> Option<(usize, &'a Case
     cases.get(at).map(|case| (at, case))
 }
 
-fn run_case(case: &Case, world: &TestBed) -> CaseOutcome {
-    if let Some(program) = case.programs().iter().find(|program| !is_there(program)) {
+fn run_case(case: &Case, test_bed: &TestBed) -> CaseOutcome {
+    if let Some(program) = case.programs().iter().find(|program| !is_installed(program)) {
         return CaseOutcome::Skipped(format!("{program} is not installed (scripts/setup.sh installs it)"));
     }
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let context = CaseContext::new(case, world);
+        let context = CaseContext::new(case, test_bed);
         (case.run)(&context);
     }));
     match result {

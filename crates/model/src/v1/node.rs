@@ -162,7 +162,7 @@ pub struct Options {
     pub no_overwrite: bool,
     /// Data reaches stable storage before a file counts as done.
     pub durable: bool,
-    /// Digests of whole files; default: `crc32c`. An empty list for none (only with memory as an end).
+    /// Digests of whole files; default: `crc32c`. An empty list for none (only if one end is `null:` or `zero:`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksums: Option<Vec<String>>,
     /// Entries that the source lacks are deleted at the target, after everything else is done. Nothing is deleted if they are more than

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 /// Figures of a scenario: demand, cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanFigures {
-    /// 1.
+    /// Always 1.
     pub v: u8,
     /// `plan_figures`.
     pub event: String,
@@ -53,7 +53,7 @@ pub struct PlanInput {
 /// The loads of links.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanLinks {
-    /// 1.
+    /// Always 1.
     pub v: u8,
     /// `plan_links`.
     pub event: String,
@@ -205,7 +205,7 @@ pub struct PlanRoute {
 /// A virtual network over several countries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanOverlay {
-    /// 1.
+    /// Always 1.
     pub v: u8,
     /// `plan_overlay`.
     pub event: String,
@@ -248,7 +248,7 @@ pub struct PlanPeering {
 /// The results of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlanSimulation {
-    /// 1.
+    /// Always 1.
     pub v: u8,
     /// `plan_simulation`.
     pub event: String,
@@ -264,7 +264,7 @@ pub struct PlanSimulation {
     pub stopped: bool,
     /// Whether all work was done before its end.
     pub complete: bool,
-    /// Begins and ends of files.
+    /// Starts and completions of files.
     pub events: u64,
     /// Each work, in the order of the scenario.
     pub work: Vec<PlanWork>,
@@ -296,7 +296,7 @@ pub struct PlanWork {
     pub late: u64,
     /// When the last file was complete.
     pub last_s: f64,
-    /// From the arrival of a file at the source to its begin.
+    /// From the arrival of a file at the source to its start.
     pub waited: PlanQuantiles,
     /// From the arrival of a file at the source to its completion.
     pub took: PlanQuantiles,
@@ -326,7 +326,7 @@ pub struct PlanResource {
     pub mean_bit_s: f64,
     /// The highest mean of one round.
     pub peak_bit_s: f64,
-    /// The share of the queues' active time in which it was what bound them.
+    /// The share of the queues' active time in which this resource limited them.
     pub bound: f64,
 }
 

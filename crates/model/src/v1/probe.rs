@@ -44,7 +44,7 @@ impl<'a, T> ProbeDocument<'a, T> {
 
 /// The request to a node to run the far end of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ask {
+pub struct TestRequest {
     /// The number of the test's first stream in its session; the others follow.
     pub first_stream: u32,
     /// The test.
@@ -64,7 +64,7 @@ pub enum Test {
     /// No test: asks for the node's bounds on tests.
     Limits,
     /// No test: asks for an audit of the host's settings.
-    Audit(super::tune::Ask),
+    Audit(super::tune::AuditRequest),
     /// No test: begins or ends a claim. While a claim lasts, no other test with a claim runs.
     Claim(Claim),
 }
@@ -78,7 +78,8 @@ pub struct Claim {
     /// How long the claim lasts, seconds; 0 ends it.
     pub seconds: f64,
     /// The claim is also refused while transfers of the node run.
-    pub is_shy_of_transfers: bool,
+    #[serde(rename = "is_shy_of_transfers")]
+    pub waits_for_transfers: bool,
 }
 
 /// The answer to a claim.

@@ -10,14 +10,15 @@ use model::fault::Fault;
 use model::locator::NodePlace;
 use wire::frame::{JobName, KeyProof};
 
-use super::{AccessControl, refuse};
+use super::{AccessControl, refusal};
 use crate::clock::unix_seconds;
+use crate::holder_bound::HolderBound;
 
 /// Validity of a key for one transfer, seconds: longer than any transfer, short enough that unused keys do not accumulate.
 const TRANSFER_KEY_SECONDS: i64 = 30 * 24 * 3600;
 
 /// Keys for single transfers that are valid at once: for each holder, and in all.
-const TRANSFER_KEYS_MAX: (usize, usize) = (256, 4096);
+const TRANSFER_KEYS_MAX: HolderBound = HolderBound { each: 256, all: 4096 };
 
 fn unreadable(error: &client::StateError) -> Refusal {
     tracing::error!(%error, "grants cannot be read: no client is accepted");
@@ -58,7 +59,7 @@ impl AccessControl {
         let policy = live.policy.policy();
         // Checked before the key: an address that is not admitted learns nothing about keys.
         if !policy.admits(address) {
-            return Err(refuse(&Denied::Address(address)));
+            return Err(refusal(&Denied::Address(address)));
         }
         let grant = key.map(|key| self.grant_of_proof(&key.id, &key.secret)).transpose()?;
         // A key for a single copy gives no other right, whatever the rules say.
@@ -70,7 +71,7 @@ impl AccessControl {
             anonymous: live.anonymous,
             ..PresentedCredentials::new(address)
         };
-        policy.access(&credentials).map_err(|denied| refuse(&denied))
+        policy.access(&credentials).map_err(|denied| refusal(&denied))
     }
 
     /// The grant that a key proves.
@@ -84,24 +85,24 @@ impl AccessControl {
     fn grant_of_proof(&self, id: &[u8; 8], secret: &[u8; 32]) -> Result<Grant, Refusal> {
         let granted = |access: Access| match access {
             Access::Granted(grant) => Ok(grant),
-            _ => Err(refuse(&Denied::UnknownKey)),
+            _ => Err(refusal(&Denied::UnknownKey)),
         };
         if let Ok(access) = self.grants.check(id, secret, unix_seconds()) {
             return granted(access);
         }
         if let Some((grant, parent)) = self.delegations.check(id, secret, unix_seconds()) {
-            return if self.is_holder_valid(&parent) { Ok(grant) } else { Err(refuse(&Denied::UnknownKey)) };
+            return if self.is_holder_valid(&parent) { Ok(grant) } else { Err(refusal(&Denied::UnknownKey)) };
         }
         let transfer_grants = self.state.transfer_grants().map_err(|e| unreadable(&e))?;
         if let Ok(access) = transfer_grants.check(id, secret, unix_seconds()) {
             // The grant of the holder who requested the key may have been revoked since.
             return granted(access).and_then(|grant| match &grant.errand {
                 Some(scope) if self.is_holder_valid(&scope.parent) => Ok(grant),
-                _ => Err(refuse(&Denied::UnknownKey)),
+                _ => Err(refusal(&Denied::UnknownKey)),
             });
         }
         let grants = self.state.grants().map_err(|e| unreadable(&e))?;
-        grants.check(id, secret, unix_seconds()).map_err(|e| refuse(&e)).and_then(granted)
+        grants.check(id, secret, unix_seconds()).map_err(|e| refusal(&e)).and_then(granted)
     }
 
     /// The grant with this id, if it is valid now.
@@ -126,14 +127,14 @@ impl AccessControl {
     /// The credential has expired, or its grant has been revoked.
     pub fn check_session(&self, access: &Access) -> Result<(), Refusal> {
         if let Some(ended) = access.expires().filter(|ends| *ends <= unix_seconds()) {
-            return Err(refuse(&Denied::Expired { seconds_ago: unix_seconds() - ended }));
+            return Err(refusal(&Denied::Expired { seconds_ago: unix_seconds() - ended }));
         }
         let is_valid = match (access.grant(), access.holder().strip_prefix("key:")) {
             (Some(grant), _) => self.is_grant_valid(grant),
             (None, Some(id)) => self.grant(id).is_some(),
             (None, None) => true,
         };
-        if is_valid { Ok(()) } else { Err(refuse(&Denied::Revoked)) }
+        if is_valid { Ok(()) } else { Err(refusal(&Denied::Revoked)) }
     }
 
     fn is_grant_valid(&self, grant: &Grant) -> bool {
@@ -177,7 +178,7 @@ impl AccessControl {
             _ => return Err(Refusal::new(Fault::Config, format!("{place} cannot be written to"))),
         };
         let job = model::id::Uuid::from_bytes(job).to_string();
-        if access.grant().is_some_and(|grant| !grant.is_for(&job, Some(path), options.delete.is_allowed())) {
+        if access.grant().is_some_and(|grant| !grant.allows_transfer(&job, Some(path), options.delete.is_allowed())) {
             return Err(Refusal::new(Fault::Auth, "the access key is for another job"));
         }
         self.resolve(access, Action::Create, place)?;
@@ -219,7 +220,7 @@ impl AccessControl {
     ) -> Result<AccessKey, Refusal> {
         let (export, path) = match place {
             NodePlace::Null if access.rights() == Rights::Read => {
-                return Err(refuse(&Denied::Rights { allowed: "read", needed: "create" }));
+                return Err(refusal(&Denied::Rights { allowed: "read", needed: "create" }));
             }
             NodePlace::Null => (String::new(), None),
             NodePlace::Path { export, path } => {
@@ -253,7 +254,7 @@ impl AccessControl {
             grants.list.retain(|g| g.expires.is_some_and(|expires| expires > now));
             let of_parent = |g: &&Grant| g.errand.as_ref().map(|scope| &scope.parent) == parent.as_ref();
             let own = grants.list.iter().filter(of_parent).count();
-            let has_room = own < TRANSFER_KEYS_MAX.0 && grants.list.len() < TRANSFER_KEYS_MAX.1;
+            let has_room = own < TRANSFER_KEYS_MAX.each && grants.list.len() < TRANSFER_KEYS_MAX.all;
             if has_room {
                 grants.list.push(grant);
             }

@@ -16,12 +16,13 @@ use wire::frame::JobName;
 
 use super::AccessControl;
 use crate::clock::unix_seconds;
+use crate::holder_bound::HolderBound;
 
 /// How long a delegated key opens sessions, seconds. A session that has been opened continues after that.
 const DELEGATED_SECONDS: i64 = 15 * 60;
 
 /// Delegated keys that are valid at once: in all, and of one holder.
-const DELEGATED_MAX: (usize, usize) = (10_000, 2_500);
+const DELEGATED_MAX: HolderBound = HolderBound { each: 2_500, all: 10_000 };
 
 /// How long a key with which this node opens a session with itself is valid.
 const LOOPBACK_WITHIN: Duration = Duration::from_secs(60);
@@ -90,7 +91,7 @@ impl Delegations {
     }
 
     /// Whether a grant is a delegated one.
-    pub fn has(&self, id: &str) -> bool {
+    pub fn is_delegated(&self, id: &str) -> bool {
         self.delegated().parents.contains_key(id)
     }
 }
@@ -110,7 +111,7 @@ impl AccessControl {
 
     /// Whether a grant is that of a key for one copy.
     pub fn is_delegated(&self, grant: &Grant) -> bool {
-        self.delegations.has(&grant.id)
+        self.delegations.is_delegated(&grant.id)
     }
 
     /// A key with which this node opens one session with itself, with the access of the principal whose transfer it runs.
@@ -166,7 +167,7 @@ impl AccessControl {
         let mut delegated = self.delegations.delegated();
         delegated.remove_expired(now);
         let own = delegated.parents.values().filter(|parent| *parent == access.holder()).count();
-        if delegated.grants.list.len() >= DELEGATED_MAX.0 || own >= DELEGATED_MAX.1 {
+        if delegated.grants.list.len() >= DELEGATED_MAX.all || own >= DELEGATED_MAX.each {
             let reason = "too many keys for single copies are in use; try again later";
             return Err(Refusal::new(Fault::Local, reason));
         }

@@ -8,7 +8,7 @@ use auth::policy::ThirdParty;
 use auth::{Access, Denied};
 use engine::dial::Guard;
 
-use super::{AccessControl, refuse};
+use super::{AccessControl, refusal};
 
 impl AccessControl {
     /// Whether a principal may have this node connect to another server, for a third-party copy or a transfer. `other` names
@@ -17,9 +17,9 @@ impl AccessControl {
     /// # Errors
     /// The client is anonymous and the policy does not allow it: the node would connect for anybody to hosts that only the
     /// node can reach, and tell whether they answer.
-    pub fn may_send_out(&self, access: &Access, other: &str) -> Result<(), Refusal> {
-        if access.is_anonymous() && !self.serves_one_copy && !self.policy().third_party.guests {
-            return Err(refuse(&Denied::AnonymousCopies(other.to_owned())));
+    pub fn may_have_connect(&self, access: &Access, other: &str) -> Result<(), Refusal> {
+        if access.is_anonymous() && !self.serves_one_copy && !self.policy().third_party.for_anonymous {
+            return Err(refusal(&Denied::AnonymousCopies(other.to_owned())));
         }
         Ok(())
     }

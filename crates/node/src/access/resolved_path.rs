@@ -15,7 +15,7 @@ use model::name::RelPath;
 use rustix::io::Errno;
 use store::Store;
 
-use super::{AccessControl, refuse, storage};
+use super::{AccessControl, refusal, storage_refusal};
 use crate::locks::{self, SubmittedLocks};
 
 /// The reason for the refusal of a rename that leaves its export or the part of it that a credential opens.
@@ -58,7 +58,7 @@ pub(crate) fn check_name(action: Action, path: &RelPath) -> Result<(), Refusal> 
     if !path.as_bytes().split(|b| *b == b'/').any(store::posix::is_temporary_name) {
         return Ok(());
     }
-    let refusal = refuse(&store::Error::Unfinished(path.to_string()));
+    let refusal = refusal(&store::Error::Unfinished(path.to_string()));
     Err(if action.changes() { refusal } else { Refusal { fault: Fault::Missing, ..refusal } })
 }
 
@@ -95,10 +95,10 @@ impl AccessControl {
         };
         let live = self.live.load_full();
         let served = live.export(export).filter(|_| access.may_see(export));
-        let served = served.ok_or_else(|| refuse(&Denied::NoExport(export.clone())))?;
-        access.allow(action, export, served.export.writable, path).map_err(|e| refuse(&e))?;
+        let served = served.ok_or_else(|| refusal(&Denied::NoExport(export.clone())))?;
+        access.allow(action, export, served.export.writable, path).map_err(|e| refusal(&e))?;
         check_name(action, path)?;
-        let granted = access.ground(action, export, path);
+        let granted = access.confining_path(action, export, path);
         let creates = action.changes() && !matches!(action, Action::Remove | Action::Overwrite);
         let store = if action.changes() {
             // Guarded before anything is opened: opening may create directories of the path.
@@ -143,9 +143,9 @@ fn open(
         return Ok((store, below));
     }
     if creates {
-        store::make_dirs(&*store, &target.parent()).map_err(|e| refuse(&e))?;
+        store::make_dirs(&*store, &target.parent()).map_err(|e| refusal(&e))?;
     }
-    let (entry, at) = store::granted_entry(&store, &target, false, false).map_err(storage)?;
+    let (entry, at) = store::granted_entry(&store, &target, false, false).map_err(storage_refusal)?;
     let rest = below.below(&target).ok_or_else(outside)?;
     Ok((entry, at.join_path(&rest)))
 }
@@ -160,16 +160,16 @@ fn open_prefix(
 ) -> Result<StorePath, Refusal> {
     let prefix = &granted.prefix;
     // The path of an entry that does not exist yet is a directory as soon as something is to lie below it.
-    let creates_dir = creates && (granted.opens != PathKind::Entry || !below.is_root());
+    let creates_dir = creates && (granted.kind != PathKind::Entry || !below.is_root());
     let error = match store::granted_dir(store, prefix, creates_dir) {
         Ok(dir) => return Ok((dir, below.clone())),
         Err(error) => error,
     };
-    let may_be_created = error.is_not_found() && granted.opens == PathKind::Entry;
+    let may_be_created = error.is_not_found() && granted.kind == PathKind::Entry;
     if !may_be_created && !is_no_dir(&error) {
-        return Err(storage(error));
+        return Err(storage_refusal(error));
     }
-    let (entry, at) = store::granted_entry(store, prefix, true, creates).map_err(storage)?;
+    let (entry, at) = store::granted_entry(store, prefix, true, creates).map_err(storage_refusal)?;
     if entry.stat(&at).is_ok_and(|entry| entry.meta.kind == model::Kind::Symlink) {
         let reason = format!(
             "{}/{prefix} is a symbolic link, and what a key, a token or a rule is for is never one: name the path that it leads to",

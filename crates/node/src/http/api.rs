@@ -32,12 +32,20 @@ use authn::Principal;
 const ROOT: &str = "api";
 /// Bytes of the body of an order.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
-/// Transfers on a page: by default, and at most.
-pub(crate) const PAGE: (usize, usize) = (1000, 10_000);
+/// Transfers on a page.
+pub(crate) const PAGE: PageBounds = PageBounds { usual: 1000, max: 10_000 };
 /// Streams of events at once: each has a thread.
 pub(crate) const EVENT_STREAMS_MAX: usize = 64;
 /// Streams of events of one holder at once.
 pub(crate) const EVENT_STREAMS_EACH_MAX: usize = 16;
+
+/// The number of entries on a page.
+pub(crate) struct PageBounds {
+    /// By default.
+    pub usual: usize,
+    /// At most.
+    pub max: usize,
+}
 
 /// The state of the API.
 #[derive(Default)]
@@ -91,7 +99,7 @@ fn find(path: &str, method: &str) -> Result<(&'static Route<Handler>, Option<Uui
 
 /// Answers a request to the API. `authenticate` authenticates the client, if the route needs that.
 pub(crate) fn answer(
-    web: &HttpService,
+    service: &HttpService,
     exchange: &mut dyn Exchange,
     target: Target,
     authenticate: &mut dyn FnMut(&mut dyn Exchange, &Target) -> Outcome<Principal>,
@@ -104,16 +112,18 @@ pub(crate) fn answer(
     let (route, id) = find(&path, method.name())?;
     let principal = match route.handler.access {
         RouteAccess::Public => Principal::unknown(),
-        RouteAccess::Monitoring if web.rules.may_read_metrics(exchange.peer().ip()) => Principal::unknown(),
+        RouteAccess::Monitoring if service.access_control.may_read_metrics(exchange.peer().ip()) => {
+            Principal::unknown()
+        }
         RouteAccess::Admitted | RouteAccess::Monitoring | RouteAccess::Authenticated => {
             authenticate(exchange, &target)?
         }
     };
     if route.handler.access == RouteAccess::Monitoring
         && principal.is_anonymous
-        && !web.rules.may_read_metrics(exchange.peer().ip())
+        && !service.access_control.may_read_metrics(exchange.peer().ip())
     {
-        return Err(web
+        return Err(service
             .authenticator
             .challenge_anonymous(
                 "the metrics of this node are for clients that it admits, and for the addresses of --metrics",
@@ -122,9 +132,9 @@ pub(crate) fn answer(
     }
     if route.handler.access == RouteAccess::Authenticated && principal.is_anonymous {
         let reason = "transfers and tests need authentication: show a key, a token, a macaroon or a certificate";
-        return Err(web.authenticator.challenge_anonymous(reason).into());
+        return Err(service.authenticator.challenge_anonymous(reason).into());
     }
-    (route.handler.answer)(&mut web.context(exchange, target, principal), id)
+    (route.handler.answer)(&mut service.context(exchange, target, principal), id)
 }
 
 /// OPTIONS: the methods of a path.
@@ -151,7 +161,7 @@ pub(crate) fn problem(refused: &Refused) -> (String, &'static str) {
 }
 
 /// The id in the path of a route that has one.
-fn expect(id: Option<Uuid>) -> Outcome<Uuid> {
+fn required_id(id: Option<Uuid>) -> Outcome<Uuid> {
     id.ok_or_else(|| refuse(500, "this route has no id; that is a defect of the node"))
 }
 

@@ -13,7 +13,7 @@ mod watch;
 
 use model::Fault;
 use serve::Length;
-use web::copy::{self, Direction, Order};
+use web::copy::{self, CopyRequest, Direction};
 use web::{Headers, Response};
 
 use super::refused::{Outcome, RequestOutcome, refuse};
@@ -32,10 +32,10 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     if !third_party {
         return tree::copy::answer(context);
     }
-    let order = Order::from_headers(headers.iter()).map_err(|bad| refuse(bad.status, bad.reason))?;
+    let order = CopyRequest::from_headers(headers.iter()).map_err(|bad| refuse(bad.status, bad.reason))?;
     let other = order.direction.remote().redacted();
-    if let Err(refusal) = context.web.rules.may_send_out(context.access(), &other) {
-        return Err(context.web.authenticator.challenge_anonymous(&refusal.reason).into());
+    if let Err(refusal) = context.service.access_control.may_have_connect(context.access(), &other) {
+        return Err(context.service.authenticator.challenge_anonymous(&refusal.reason).into());
     }
     tracing::debug!(client = order.client_info.as_deref().unwrap_or_default(), "third-party copy");
     match &order.direction {
@@ -57,7 +57,7 @@ fn fail_early(context: &mut RequestContext<'_>, progress: &CopyProgress, accepte
 }
 
 /// Sends the last line and ends the answer.
-fn close(context: &mut RequestContext<'_>, last: &copy::outcome::Last) -> std::io::Result<()> {
+fn close(context: &mut RequestContext<'_>, last: &copy::outcome::CopyOutcome) -> std::io::Result<()> {
     context.exchange.write(last.line().as_bytes())?;
     context.exchange.end(&Headers::new())
 }
@@ -68,12 +68,12 @@ fn end_copy(context: &mut RequestContext<'_>, progress: &CopyProgress, result: R
         Ok(bytes) => {
             progress.end(JobOutcome::Done);
             context.exchange.write(watch::marker(progress).as_bytes())?;
-            close(context, &copy::outcome::Last::Success)?;
+            close(context, &copy::outcome::CopyOutcome::Success)?;
             Ok(RequestOutcome { status: 202, bytes })
         }
         Err(failure) => {
             if failure.fault == Fault::Integrity {
-                context.web.services.meters.damaged();
+                context.service.services.meters.damaged();
             }
             progress.end(match failure.fault {
                 Fault::Auth => JobOutcome::Refused,

@@ -46,8 +46,8 @@ pub(crate) struct KeyReply {
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(404, "a key is for one file")) };
     // Checked before the body is read: the node does not wait for a client that may neither read nor write there.
-    if let Err(trouble) = context.resolve(Action::Read, &export, &path) {
-        context.resolve(Action::Create, &export, &path).map_err(|_| trouble)?;
+    if let Err(failure) = context.resolve(Action::Read, &export, &path) {
+        context.resolve(Action::Create, &export, &path).map_err(|_| failure)?;
     }
     let body = read_short_body(context.exchange, REQUEST_BYTES_MAX, "a request for a key")?;
     let request: KeyRequest =
@@ -65,7 +65,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     }
     let replaces = request.write && context.resolve(Action::Overwrite, &export, &path).is_ok();
     let job = request.write.then_some(*request.job.as_bytes());
-    let key = context.web.rules.delegate(context.access(), &export, &path, job, replaces)?;
+    let key = context.service.access_control.delegate(context.access(), &export, &path, job, replaces)?;
     let reply = KeyReply { v: 1, key: key.expose_text(), export, path: STANDARD.encode(path.as_bytes()) };
     let text = serde_json::to_vec(&reply).map_err(|e| refuse(500, e.to_string()))?;
     let response = Response::new(200).with("Content-Type", MEDIA_TYPE).with("Cache-Control", "no-store");

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use model::Timestamp;
 use model::tcp::TcpInfo;
 use web::client::Prepare;
-use web::scitag::{Firefly, Moment, SciTag};
+use web::scitag::{Firefly, FlowState, SciTag};
 
 use crate::clock::now;
 
@@ -81,7 +81,7 @@ impl Fireflies {
         let sender = self.0.as_ref().filter(|_| tag.is_marked());
         let flow = sender.and_then(|sender| MarkedFlow::begin(sender, tag, socket, is_sender).ok());
         if let Some(flow) = &flow {
-            flow.report(Moment::Start);
+            flow.report(FlowState::Start);
         }
         FlowGuard(flow)
     }
@@ -127,7 +127,7 @@ impl MarkedFlow {
         (since.bytes_received, if info.closed { since.bytes_acked.min(written) } else { written })
     }
 
-    fn report(&self, moment: Moment) {
+    fn report(&self, state: FlowState) {
         let info = sys::tcp::info(&self.socket).ok();
         let usage = info.map(|info| self.usage(&info));
         let rtt = info.map(|info| info.rtt).filter(|rtt| !rtt.is_zero());
@@ -138,7 +138,7 @@ impl MarkedFlow {
             (self.peer, self.local, usage.map(|(received, sent)| (sent, received)))
         };
         self.sender.send(&Firefly {
-            moment,
+            state,
             now: now(),
             started: self.started,
             tag: self.tag,
@@ -163,7 +163,7 @@ impl FlowGuard {
     /// Reports the current state of the flow.
     pub fn ongoing(&self) {
         if let Some(flow) = &self.0 {
-            flow.report(Moment::Ongoing);
+            flow.report(FlowState::Ongoing);
         }
     }
 
@@ -174,7 +174,7 @@ impl FlowGuard {
 impl Drop for FlowGuard {
     fn drop(&mut self) {
         if let Some(flow) = &self.0 {
-            flow.report(Moment::End);
+            flow.report(FlowState::End);
         }
     }
 }

@@ -20,10 +20,10 @@ pub(super) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     require_get(context.exchange)?;
     let top = top(context.target.query.as_deref().unwrap_or_default());
     let top = top.ok_or_else(|| refuse(400, format!("top= is a number from 1 to {TOP_MAX}")))?;
-    let services = &context.web.services;
+    let services = &context.service.services;
     services.update_totals();
     let holder = context.access().holder().to_owned();
-    let only = (!context.web.rules.may_see_all(context.access())).then_some(holder.as_str());
+    let only = (!context.service.access_control.may_see_all(context.access())).then_some(holder.as_str());
     let report = services.meters.flows.report(&FlowQuery { only, top });
     let text = serde_json::to_string(&report).map_err(|error| refuse(500, error.to_string()))?;
     send_text(context.exchange, "application/json", (text + "\n").as_bytes())

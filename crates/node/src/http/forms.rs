@@ -10,14 +10,14 @@ use web::form::{FormError, Parts};
 use web::target::{self, Target};
 use web::{Headers, Response};
 
-use super::refused::{Outcome, RequestOutcome, Trouble, cut_short, refuse};
+use super::refused::{Outcome, RequestFailure, RequestOutcome, cut_short, refuse};
 use super::request_context::RequestContext;
 use super::{get, put};
 use crate::http::short_body::read_short_body;
 use authn::sessions;
 
-impl From<FormError> for Trouble {
-    fn from(error: FormError) -> Trouble {
+impl From<FormError> for RequestFailure {
+    fn from(error: FormError) -> RequestFailure {
         refuse(400, error.to_string())
     }
 }
@@ -36,15 +36,15 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     match field("do").as_deref() {
         Some("enter") => {
             let key = field("key").unwrap_or_default().trim().to_owned();
-            context.web.authenticator.check_for_session(context.exchange.peer().ip(), &key)?;
-            let id = context.web.authenticator.sessions.open(key);
+            context.service.authenticator.check_new_session_credential(context.exchange.peer().ip(), &key)?;
+            let id = context.service.authenticator.sessions.open(key);
             let id = id.ok_or_else(|| {
                 refuse(500, "no session can be opened for this credential: send it with each request")
             })?;
             redirect_to_page(context, Some(Some(id)), 0)
         }
         Some("leave") => {
-            context.web.authenticator.sessions.close(context.request(), context.exchange.is_secure());
+            context.service.authenticator.sessions.close(context.request(), context.exchange.is_secure());
             redirect_to_page(context, Some(None), 0)
         }
         Some("mkdir") => {
@@ -89,7 +89,7 @@ fn make_dir(context: &RequestContext<'_>, name: &str) -> Outcome<()> {
     let (export, path) = below(context, name)?;
     let resolved = context.resolve(Action::MakeDir, &export, &path)?;
     if get::kind(&resolved)?.is_some() {
-        return Err(refuse(409, format!("{name} is there already")));
+        return Err(refuse(409, format!("{name} exists already")));
     }
     Ok(resolved.store.make_dir(&resolved.path)?)
 }
@@ -114,10 +114,7 @@ fn upload(context: &mut RequestContext<'_>, mut parts: Parts) -> Outcome<u64> {
         context.target = file_in(&dir, &path);
         let resolved = context.resolve(Action::Create, &export, &path)?;
         if put::existing_target(context, &resolved, false)?.is_some_and(|kind| kind != Kind::Dir) {
-            return Err(refuse(
-                409,
-                format!("{name} is there already; remove it first, or give the file another name"),
-            ));
+            return Err(refuse(409, format!("{name} exists already; remove it first, or give the file another name")));
         }
         bytes += put::receive_part(context, &resolved, &mut parts)?;
         files += 1;

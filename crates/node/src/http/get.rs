@@ -30,7 +30,7 @@ pub(crate) fn current(stat: &Stat) -> Current {
 }
 
 /// Evaluates the conditions of a request against the current entry.
-pub(crate) fn judge(request: &Request, reading: bool, current: Option<&Current>) -> Verdict {
+pub(crate) fn evaluate(request: &Request, reading: bool, current: Option<&Current>) -> Verdict {
     let joined = |name: &str| {
         let values: Vec<&str> = request.headers.all(name).collect();
         (!values.is_empty()).then(|| values.join(","))
@@ -42,7 +42,7 @@ pub(crate) fn judge(request: &Request, reading: bool, current: Option<&Current>)
         if_modified_since: request.headers.get("if-modified-since"),
         if_unmodified_since: request.headers.get("if-unmodified-since"),
     };
-    conditions.judge(reading, current)
+    conditions.evaluate(reading, current)
 }
 
 /// Whether a browser would run scripts in a file of this media type.
@@ -101,7 +101,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let stat = source.stat()?;
     let file = OpenFile { source, stat, path: resolved.path };
     let mut headers = file_fields(&file.stat);
-    match judge(context.request(), true, Some(&current(&file.stat))) {
+    match evaluate(context.request(), true, Some(&current(&file.stat))) {
         Verdict::Proceed => {}
         Verdict::NotModified => {
             let response = Response { headers, ..Response::new(304) };
@@ -114,7 +114,13 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         }
     }
     context.add_fingerprint(&mut headers);
-    want_digest::add_digest(&context.web.services.digests, &*context.exchange, &file.source, &file.path, &mut headers)?;
+    want_digest::add_digest(
+        &context.service.services.digests,
+        &*context.exchange,
+        &file.source,
+        &file.path,
+        &mut headers,
+    )?;
     send(context, &file, headers)
 }
 
@@ -151,7 +157,7 @@ fn send(context: &mut RequestContext<'_>, file: &OpenFile, mut headers: Headers)
     match ranges {
         // Too many ranges are answered with the whole file: after a 416 davix returns an empty body without an error; after a 200
         // it asks for one range after the other.
-        ResolvedRanges::Whole | ResolvedRanges::TooMany => {
+        ResolvedRanges::Whole | ResolvedRanges::Excessive => {
             headers.add("Content-Type", content_type(&context.target.path));
             whole(context, file, headers)
         }
@@ -167,7 +173,7 @@ fn send(context: &mut RequestContext<'_>, file: &OpenFile, mut headers: Headers)
     }
 }
 
-fn unsatisfiable(size: u64, reason: &str) -> super::refused::Trouble {
+fn unsatisfiable(size: u64, reason: &str) -> super::refused::RequestFailure {
     Refused::new(416, reason).with("Content-Range", ContentRange::Unsatisfied(size).to_string()).into()
 }
 
@@ -197,7 +203,7 @@ fn part(context: &mut RequestContext<'_>, file: &OpenFile, status: u16, headers:
 
 fn parts(context: &mut RequestContext<'_>, file: &OpenFile, mut headers: Headers, spans: &[Span]) -> Outcome {
     let kind = content_type(&context.target.path);
-    let frame = Multipart::new(&context.web.boundary(), kind, file.stat.meta.size);
+    let frame = Multipart::new(&context.service.boundary(), kind, file.stat.meta.size);
     let length = frame.len(spans).ok_or_else(|| refuse(416, "the ranges together are longer than any answer"))?;
     headers.add("Content-Type", frame.content_type());
     context.exchange.begin(Response { headers, ..Response::new(206) }, Length::Known(length))?;

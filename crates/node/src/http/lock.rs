@@ -7,7 +7,7 @@ use store::Finish;
 use web::dav::{self, Depth, condition, lock as document};
 use web::{Headers, Response, target};
 
-use super::refused::{Outcome, Refused, Trouble, refuse};
+use super::refused::{Outcome, Refused, RequestFailure, refuse};
 use super::request_context::RequestContext;
 use super::text::Text;
 use super::tree::brief;
@@ -45,7 +45,7 @@ pub(crate) fn lock(context: &mut RequestContext<'_>) -> Outcome {
         Ok(Depth::Infinity) => true,
         _ => return Err(refuse(400, "LOCK has Depth 0 or infinity")),
     };
-    let name_lock = context.web.unfinished.lock_name(&resolved);
+    let name_lock = context.service.unfinished.lock_name(&resolved);
     let is_made = kind.is_none();
     if is_made {
         make_empty(context, &resolved)?;
@@ -64,7 +64,7 @@ pub(crate) fn lock(context: &mut RequestContext<'_>) -> Outcome {
         holder: context.access().holder().to_owned(),
         expires,
     };
-    if let Err(why) = context.web.rules.locks.take(lock.clone()) {
+    if let Err(why) = context.service.access_control.locks.take(lock.clone()) {
         if is_made && let Err(error) = resolved.store.remove(&resolved.path) {
             tracing::warn!(%error, "the empty file that was created for a lock cannot be removed");
         }
@@ -83,13 +83,13 @@ fn resolved(context: &RequestContext<'_>, export: &str, path: &RelPath) -> Outco
     match existing {
         Ok((Some(kind), resolved)) => Ok((Some(kind), resolved)),
         // A failed condition (`If`) is not a matter of rights.
-        Err(Trouble::Refused(refused)) if !matches!(refused.status, 401 | 403 | 404) => Err(refused.into()),
+        Err(RequestFailure::Refused(refused)) if !matches!(refused.status, 401 | 403 | 404) => Err(refused.into()),
         _ => Ok((None, context.resolve(Action::Create, export, path)?)),
     }
 }
 
 fn refresh(context: &mut RequestContext<'_>, export: &str, path: &RelPath, span: std::time::Duration) -> Outcome {
-    let refreshed = context.web.rules.locks.refresh(export, path, &context.submitted, span);
+    let refreshed = context.service.access_control.locks.refresh(export, path, &context.submitted, span);
     let lock = refreshed.ok_or_else(|| {
         refuse(412, "If names no lock of yours on this path; to take a new lock, send a body that describes it")
     })?;
@@ -110,7 +110,7 @@ fn make_empty(context: &RequestContext<'_>, resolved: &ResolvedPath) -> Outcome<
     begun.0.commit(&finish).map_err(Into::into)
 }
 
-fn refused(context: &RequestContext<'_>, why: locks::LockRefused) -> Trouble {
+fn refused(context: &RequestContext<'_>, why: locks::LockRefused) -> RequestFailure {
     match why {
         locks::LockRefused::Full => Refused::new(503, "this node holds as many locks as it can, or as many of yours")
             .with("Retry-After", "60")
@@ -141,12 +141,12 @@ pub(crate) fn unlock(context: &mut RequestContext<'_>) -> Outcome {
     resolved(context, &export, &path)?;
     let token = context.request().headers.get("lock-token").and_then(condition::lock_token).map(str::to_owned);
     let token = token.ok_or_else(|| refuse(400, "UNLOCK names the lock: Lock-Token: <URI>"))?;
-    let covering = context.web.rules.locks.covering(&export, &path);
+    let covering = context.service.access_control.locks.covering(&export, &path);
     let Some(lock) = covering.into_iter().find(|lock| lock.token == token) else {
         return Err(refuse(409, format!("no lock with this token holds {}", context.shown_target())));
     };
     let submitted = SubmittedLocks { holder: context.access().holder().to_owned(), tokens: vec![token] };
-    if lock.holder != submitted.holder || !context.web.rules.locks.release(&export, &path, &submitted) {
+    if lock.holder != submitted.holder || !context.service.access_control.locks.release(&export, &path, &submitted) {
         return Err(refuse(403, "the lock belongs to another client"));
     }
     brief(context, 204)

@@ -13,7 +13,7 @@ use web::method::ALLOW;
 use web::target::{encode, location};
 use web::{Headers, Response, date};
 
-use super::refused::{Outcome, Refused, RequestOutcome, Trouble, refuse};
+use super::refused::{Outcome, Refused, RequestFailure, RequestOutcome, refuse};
 use super::request_context::{RequestContext, export_and_path};
 use crate::clock::now;
 use crate::http::short_body::read_short_body;
@@ -32,7 +32,7 @@ pub(crate) fn is_metadata_request(context: &RequestContext<'_>) -> bool {
 
 /// Answers with the metadata of the token endpoint.
 pub(crate) fn describe(context: &mut RequestContext<'_>) -> Outcome {
-    if !context.web.rules.policy().macaroons.on {
+    if !context.service.access_control.policy().macaroons.on {
         return Err(refuse(404, "this node gives no macaroons"));
     }
     let origin = context.origin();
@@ -47,7 +47,7 @@ pub(crate) fn describe(context: &mut RequestContext<'_>) -> Outcome {
 
 /// Answers POST.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
-    let policy = context.web.rules.policy();
+    let policy = context.service.access_control.policy();
     let is_form = context.target.path.as_bytes() == TOKEN;
     if !policy.macaroons.on {
         let refused = Refused::new(405, "POST is not allowed here: this node issues no macaroons");
@@ -56,7 +56,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     check_type(context, is_form)?;
     if context.principal.is_anonymous {
         let reason = "a macaroon is issued to authenticated clients only: show a key, a token or a certificate";
-        return Err(context.web.authenticator.challenge_anonymous(reason).into());
+        return Err(context.service.authenticator.challenge_anonymous(reason).into());
     }
     let request = read(context, &policy, is_form)?;
     let path = match request.paths.first() {
@@ -90,16 +90,16 @@ fn read(context: &mut RequestContext<'_>, policy: &Policy, is_form: bool) -> Out
 }
 
 fn issue(context: &RequestContext<'_>, path: &RelPath, request: &MacaroonRequest) -> Outcome<Issued> {
-    let rules = &context.web.rules;
+    let access_control = &context.service.access_control;
     let (export, below) =
         export_and_path(path)?.ok_or_else(|| refuse(400, "ask for a macaroon at a path: /EXPORT/PATH"))?;
-    let writable = rules.is_writable(&export).filter(|_| context.access().may_see(&export));
+    let writable = access_control.is_writable(&export).filter(|_| context.access().may_see(&export));
     let writable = writable.ok_or_else(|| refuse(404, Denied::NoExport(export.clone()).to_string()))?;
     let failed = |error: &dyn std::fmt::Display| {
         tracing::error!(%error, "no macaroon can be made");
         refuse(500, "the node cannot make macaroons; its operator must look at its log")
     };
-    let secret = rules.state().macaroon_key().map_err(|error| failed(&error))?;
+    let secret = access_control.state().macaroon_key().map_err(|error| failed(&error))?;
     let random = engine::identity::random::<16>().map_err(|error| failed(&error))?;
     let uuid = Uuid::from_bytes(random).to_string();
     let origin = context.origin();
@@ -137,14 +137,15 @@ fn narrow(context: &RequestContext<'_>, text: &str, path: &RelPath, request: &Ma
     let bad = |error: auth::MacaroonError| refuse(400, error.to_string());
     let text = caveats.iter().try_fold(text.to_owned(), |text, caveat| auth::macaroon::attenuate(&text, caveat));
     let text = text.map_err(bad)?;
-    let secret = context.web.rules.state().macaroon_key().map_err(|error| refuse(500, error.to_string()))?;
+    let secret =
+        context.service.access_control.state().macaroon_key().map_err(|error| refuse(500, error.to_string()))?;
     let held = auth::macaroon::verify(&secret, &text, now().seconds).map_err(bad)?;
     let left = held.before.unwrap_or(i64::MAX).saturating_sub(now().seconds);
     let expires_in = u64::try_from(left).unwrap_or(0);
     Ok(Issued { text, expires_in, activities: held.activities })
 }
 
-fn refused(context: &RequestContext<'_>, denied: &Denied) -> Trouble {
+fn refused(context: &RequestContext<'_>, denied: &Denied) -> RequestFailure {
     if let Denied::CaveatPath { .. } = denied {
         return refuse(400, denied.to_string());
     }

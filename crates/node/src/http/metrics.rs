@@ -29,12 +29,12 @@ pub(super) fn answer_authenticated(context: &mut RequestContext<'_>) -> Outcome 
     if !has_a_right {
         return Err(context.deny(refuse(403, "the metrics of this node are for clients that may use it")));
     }
-    answer(context.web, context.exchange, Some(&access))
+    answer(context.service, context.exchange, Some(&access))
 }
 
 /// Answers with the metrics, of the exports that a principal may see, or of all.
-pub(super) fn answer(web: &HttpService, exchange: &mut dyn Exchange, access: Option<&Access>) -> Outcome {
-    let text = web
+pub(super) fn answer(service: &HttpService, exchange: &mut dyn Exchange, access: Option<&Access>) -> Outcome {
+    let text = service
         .services
         .metrics(access)
         .text()

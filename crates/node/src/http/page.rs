@@ -43,7 +43,7 @@ fn credential_to_session(context: &mut RequestContext<'_>) -> Outcome<Option<Req
         return Ok(None);
     };
     let text = credential.strip_prefix("Bearer ").unwrap_or(&credential).to_owned();
-    let Some(id) = context.web.authenticator.sessions.open(text) else { return Ok(None) };
+    let Some(id) = context.service.authenticator.sessions.open(text) else { return Ok(None) };
     let to = target::location("", &context.target.path, true, None);
     let cookie = sessions::cookie(&context.request().headers, context.exchange.is_secure(), Some(&id));
     let response = Response::new(303).with("Location", to).with("Set-Cookie", cookie).with("Cache-Control", "no-store");
@@ -56,7 +56,7 @@ fn credential_to_session(context: &mut RequestContext<'_>) -> Outcome<Option<Req
 fn session_actions(context: &RequestContext<'_>) -> PageActions {
     let is_known = !context.principal.is_anonymous;
     let in_session =
-        context.web.authenticator.sessions.credential(context.request(), context.exchange.is_secure()).is_some();
+        context.service.authenticator.sessions.credential(context.request(), context.exchange.is_secure()).is_some();
     PageActions { opens_session: !is_known, closes_session: is_known && in_session, ..PageActions::default() }
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn directory(context: &mut RequestContext<'_>, store: &dyn Store, pat
     let mut actions = session_actions(context);
     if let Some((export, below)) = context.place()? {
         context.resolve(Action::List, &export, &below)?;
-        let writable = context.web.rules.is_writable(&export) == Some(true);
+        let writable = context.service.access_control.is_writable(&export) == Some(true);
         // The name stands for any new entry.
         let new_entry = Name::new(b"something").map_or_else(|_| below.clone(), |name| below.join(&name));
         let may = |action| writable && context.access().allow(action, &export, writable, &new_entry).is_ok();
@@ -168,12 +168,12 @@ fn link_query(context: &RequestContext<'_>) -> String {
 
 /// Answers with the page of the root: the exports that the principal may see.
 pub(crate) fn exports(context: &mut RequestContext<'_>) -> Outcome {
-    let visible = context.web.rules.visible(context.access());
+    let visible = context.service.access_control.visible(context.access());
     let line = |name: &str| ListingRow { name: name.as_bytes().to_vec(), kind: Kind::Dir, size: None, modified: None };
     let lines: Vec<ListingRow> = visible.iter().map(|name| line(name)).collect();
     if lines.is_empty() && context.principal.is_anonymous && !is_for_people(context) {
         return Err(context
-            .web
+            .service
             .authenticator
             .challenge_anonymous("this node shows nothing to anonymous clients")
             .into());

@@ -4,7 +4,7 @@ use auth::Action;
 use model::{Kind, RelPath};
 use serve::Length;
 use store::{Stat, Store};
-use web::dav::{self, Ask, Depth, Quota, Resource, multistatus};
+use web::dav::{self, Depth, PropfindRequest, Quota, Resource, multistatus};
 use web::{Response, target};
 
 use super::etag::etag;
@@ -31,7 +31,7 @@ fn depth(context: &RequestContext<'_>, is_dir: bool) -> Outcome<Depth> {
 }
 
 /// Reads the body. It is called after the check of rights: the node does not wait for the bodies of clients without rights.
-fn read_ask(context: &mut RequestContext<'_>) -> Outcome<Ask> {
+fn read_request(context: &mut RequestContext<'_>) -> Outcome<PropfindRequest> {
     let body = read_short_body(context.exchange, dav::BODY_BYTES_MAX, "a PROPFIND")?;
     dav::propfind::parse(&body).map_err(|e| refuse(400, e.to_string()))
 }
@@ -53,12 +53,12 @@ fn resource(before: &str, place: &RelPath, stat: &Stat) -> Resource {
     }
 }
 
-fn wants_digests(ask: &Ask) -> bool {
-    ask.names(dav::OWNCLOUD, "checksums") || ask.names(dav::DCACHE, "Checksums")
+fn wants_digests(query: &PropfindRequest) -> bool {
+    query.names(dav::OWNCLOUD, "checksums") || query.names(dav::DCACHE, "Checksums")
 }
 
-fn wants_quota(ask: &Ask) -> bool {
-    ask.names(dav::DAV, "quota-available-bytes") || ask.names(dav::DAV, "quota-used-bytes")
+fn wants_quota(query: &PropfindRequest) -> bool {
+    query.names(dav::DAV, "quota-available-bytes") || query.names(dav::DAV, "quota-used-bytes")
 }
 
 /// The source of properties that cost further calls: the store of the entries, and their export.
@@ -74,23 +74,24 @@ impl PropertySource<'_> {
         context: &RequestContext<'_>,
         path: &RelPath,
         place: &RelPath,
-        ask: &Ask,
+        query: &PropfindRequest,
         resource: &mut Resource,
     ) {
         let store = &*self.resolved.store;
-        if resource.is_dir && wants_quota(ask) {
+        if resource.is_dir && wants_quota(query) {
             // The bytes below a directory are not counted, and those on the device are not all below it.
             let space = store.space(path).ok().flatten();
             resource.quota = space.map(|space| Quota { available: space.free_bytes, used: None });
         }
-        if !resource.is_dir && wants_digests(ask) {
-            let known = store.open(path).ok().and_then(|source| context.web.services.digests.known(&*source).ok());
+        if !resource.is_dir && wants_digests(query) {
+            let known = store.open(path).ok().and_then(|source| context.service.services.digests.known(&*source).ok());
             resource.digests = known.unwrap_or_default();
         }
-        if multistatus::may_be_dead(ask) {
+        if multistatus::may_be_dead(query) {
             resource.dead = dead_properties::read(store, path);
         }
-        resource.locks = context.web.rules.locks.covering(self.export, place).into_iter().map(lock::active).collect();
+        resource.locks =
+            context.service.access_control.locks.covering(self.export, place).into_iter().map(lock::active).collect();
     }
 }
 
@@ -118,14 +119,14 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     if is_dir && depth == Depth::One {
         context.resolve(Action::List, &export, &path)?;
     }
-    let ask = read_ask(context)?;
+    let query = read_request(context)?;
     let entries = (is_dir && depth == Depth::One).then(|| resolved.store.list(&resolved.path)).transpose()?;
     let own = context.target.path.clone();
     let before = context.href_prefix();
     let mut this = resource(&before, &own, &stat);
     let source = PropertySource { resolved: &resolved, export: &export };
-    source.add_to(context, &resolved.path, &path, &ask, &mut this);
-    let first = [multistatus::open(), multistatus::response(&this, &ask)].concat();
+    source.add_to(context, &resolved.path, &path, &query, &mut this);
+    let first = [multistatus::open(), multistatus::response(&this, &query)].concat();
     let Some(entries) = entries else { return whole(context, first) };
     let mut document = Text::begin(context.exchange, head(), Length::Open)?;
     document.write(context.exchange, first.as_bytes())?;
@@ -134,8 +135,8 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         // An entry that has been removed meanwhile is left out.
         let Ok(stat) = stat.map(|stat| followed(&*resolved.store, &below, stat)) else { continue };
         let mut one = resource(&before, &own.join(&name), &stat);
-        source.add_to(context, &below, &path.join(&name), &ask, &mut one);
-        document.write(context.exchange, multistatus::response(&one, &ask).as_bytes())?;
+        source.add_to(context, &below, &path.join(&name), &query, &mut one);
+        document.write(context.exchange, multistatus::response(&one, &query).as_bytes())?;
     }
     document.write(context.exchange, multistatus::close().as_bytes())?;
     Ok(document.end(context.exchange)?)
@@ -143,21 +144,21 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
 
 /// Answers PROPFIND of the root: the exports.
 fn root(context: &mut RequestContext<'_>) -> Outcome {
-    let names = context.web.rules.visible(context.access());
+    let names = context.service.access_control.visible(context.access());
     if names.is_empty() && context.principal.is_anonymous {
         return Err(context
-            .web
+            .service
             .authenticator
             .challenge_anonymous("this node shows nothing to anonymous clients")
             .into());
     }
     let depth = depth(context, true)?;
-    let ask = read_ask(context)?;
+    let query = read_request(context)?;
     let dir = |href: String| Resource { href, is_dir: true, ..Resource::default() };
     let before = context.href_prefix();
-    let mut text = [multistatus::open(), multistatus::response(&dir(format!("{before}/")), &ask)].concat();
+    let mut text = [multistatus::open(), multistatus::response(&dir(format!("{before}/")), &query)].concat();
     for name in names.iter().filter(|_| depth == Depth::One) {
-        text.push_str(&multistatus::response(&dir(format!("{before}/{}/", target::encode(name.as_bytes()))), &ask));
+        text.push_str(&multistatus::response(&dir(format!("{before}/{}/", target::encode(name.as_bytes()))), &query));
     }
     whole(context, text)
 }

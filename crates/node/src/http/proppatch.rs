@@ -3,8 +3,8 @@
 
 use auth::Action;
 use model::{Kind, RelPath, Timestamp};
-use store::{AttributeSelection, Facts, Stat, Store};
-use web::dav::proppatch::{self, Change, Done as ChangeOutcome};
+use store::{AttributeSelection, Stat, Store, WantedMetadata};
+use web::dav::proppatch::{self, Change, ChangeResult};
 use web::dav::{self, DeadProperty, Prop, multistatus};
 use web::{Response, date, target};
 
@@ -66,42 +66,42 @@ struct EntryProperties {
 
 impl EntryProperties {
     /// Applies a change to these values; returns its outcome.
-    fn apply(&mut self, change: &Change, is_dir: bool) -> ChangeOutcome {
+    fn apply(&mut self, change: &Change, is_dir: bool) -> ChangeResult {
         match (meaning(change.prop()), change) {
             (Meaning::DeadProperty, Change::Set(value)) => {
                 self.dead.retain(|dead| dead.prop != value.prop);
                 self.dead.push(value.clone());
-                ChangeOutcome::Made
+                ChangeResult::Made
             }
             // Removing an absent property succeeds.
             (Meaning::DeadProperty, Change::Remove(prop)) => {
                 self.dead.retain(|dead| dead.prop != *prop);
-                ChangeOutcome::Made
+                ChangeResult::Made
             }
-            (Meaning::Protected, _) | (_, Change::Remove(_)) => ChangeOutcome::Protected,
+            (Meaning::Protected, _) | (_, Change::Remove(_)) => ChangeResult::Protected,
             (Meaning::Modified, Change::Set(value)) => self.modified(date::parse_http(value.xml.trim())),
             (Meaning::ModifiedSeconds, Change::Set(value)) => {
                 let seconds = value.xml.trim().parse().ok();
                 self.modified(seconds.map(|seconds| Timestamp { seconds, nanos: 0 }))
             }
-            (Meaning::Executable, Change::Set(_)) if is_dir => ChangeOutcome::Protected,
+            (Meaning::Executable, Change::Set(_)) if is_dir => ChangeResult::Protected,
             (Meaning::Executable, Change::Set(value)) => match value.xml.trim() {
                 "T" => self.mode(self.mode | 0o111),
                 "F" => self.mode(self.mode & !0o111),
-                _ => ChangeOutcome::Unusable,
+                _ => ChangeResult::Unusable,
             },
         }
     }
 
-    fn modified(&mut self, at: Option<Timestamp>) -> ChangeOutcome {
-        let Some(at) = at else { return ChangeOutcome::Unusable };
+    fn modified(&mut self, at: Option<Timestamp>) -> ChangeResult {
+        let Some(at) = at else { return ChangeResult::Unusable };
         self.modified = at;
-        ChangeOutcome::Made
+        ChangeResult::Made
     }
 
-    fn mode(&mut self, mode: u32) -> ChangeOutcome {
+    fn mode(&mut self, mode: u32) -> ChangeResult {
         self.mode = mode;
-        ChangeOutcome::Made
+        ChangeResult::Made
     }
 
     /// Writes the values that differ from `before` to the entry.
@@ -118,8 +118,12 @@ impl EntryProperties {
         if (self.modified, self.mode) == (before.modified, before.mode) {
             return Ok(());
         }
-        let facts =
-            Facts { mode: self.mode, mtime: self.modified, asked: AttributeSelection::default(), attributes: None };
+        let facts = WantedMetadata {
+            mode: self.mode,
+            mtime: self.modified,
+            asked: AttributeSelection::default(),
+            attributes: None,
+        };
         let done = match stat.meta.kind {
             Kind::Dir => store.finish_dir(path, self.mode, self.modified),
             _ => store.refresh(path, &facts).map(drop),
@@ -139,10 +143,10 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let resolved = context.resolve(Action::Overwrite, &export, &path)?;
     let body = read_short_body(context.exchange, dav::BODY_BYTES_MAX, "a PROPPATCH")?;
     let changes = proppatch::parse(&body).map_err(|e| refuse(e.status(), e.to_string()))?;
-    let name_lock = context.web.unfinished.lock_name(&resolved);
+    let name_lock = context.service.unfinished.lock_name(&resolved);
     let stat = resolved.store.stat(&resolved.path)?;
     // Checked even if no value changes.
-    context.web.rules.locks.may_change(&export, &path, &context.submitted)?;
+    context.service.access_control.locks.may_change(&export, &path, &context.submitted)?;
     let is_dir = stat.meta.kind == Kind::Dir;
     let before = EntryProperties {
         modified: stat.meta.mtime,
@@ -150,24 +154,27 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         dead: dead_properties::read(&*resolved.store, &resolved.path),
     };
     let mut plan = before.clone();
-    let mut outcomes: Vec<ChangeOutcome> = changes.iter().map(|change| plan.apply(change, is_dir)).collect();
-    let all_accepted = outcomes.iter().all(|one| *one == ChangeOutcome::Made);
+    let mut outcomes: Vec<ChangeResult> = changes.iter().map(|change| plan.apply(change, is_dir)).collect();
+    let all_accepted = outcomes.iter().all(|one| *one == ChangeResult::Made);
     if all_accepted && let Err(error) = plan.write_changes(&before, &*resolved.store, &resolved.path, &stat) {
         outcomes = vec![of_error(error)?; changes.len()];
     }
     drop(name_lock);
     if !all_accepted {
-        outcomes.iter_mut().filter(|one| **one == ChangeOutcome::Made).for_each(|one| *one = ChangeOutcome::WithOthers);
+        outcomes
+            .iter_mut()
+            .filter(|one| **one == ChangeResult::Made)
+            .for_each(|one| *one = ChangeResult::AnotherFailed);
     }
     let href = target::location("", &context.target.path, is_dir, None);
-    let results: Vec<(&Prop, ChangeOutcome)> = changes.iter().map(Change::prop).zip(outcomes).collect();
+    let results: Vec<(&Prop, ChangeResult)> = changes.iter().map(Change::prop).zip(outcomes).collect();
     let text = [multistatus::open(), proppatch::response(&href, &results), multistatus::close().to_owned()].concat();
     let response = Response::new(207).with("Content-Type", multistatus::CONTENT_TYPE);
     Ok(Text::send(context.exchange, response, text.as_bytes())?)
 }
 
 /// The outcome of a store's error: no room for properties, or a failure of the request.
-fn of_error(error: store::Error) -> Outcome<ChangeOutcome> {
+fn of_error(error: store::Error) -> Outcome<ChangeResult> {
     use std::io::ErrorKind::{InvalidInput, QuotaExceeded, StorageFull, Unsupported};
     match &error {
         // Extended attributes have a space of their own, and some file systems have none.
@@ -177,7 +184,7 @@ fn of_error(error: store::Error) -> Outcome<ChangeOutcome> {
                 || source.raw_os_error() == Some(rustix::io::Errno::RANGE.raw_os_error()) =>
         {
             tracing::warn!(%error, "properties cannot be kept");
-            Ok(ChangeOutcome::NoRoom)
+            Ok(ChangeResult::NoRoom)
         }
         _ => Err(error.into()),
     }
@@ -196,16 +203,16 @@ mod tests {
     fn a_property_with_a_meaning_changes_the_entry() {
         let mut plan = EntryProperties { modified: Timestamp::default(), mode: 0o644, dead: Vec::new() };
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-        assert_eq!(plan.apply(&set(dav::DAV, "getlastmodified", date), false), ChangeOutcome::Made);
+        assert_eq!(plan.apply(&set(dav::DAV, "getlastmodified", date), false), ChangeResult::Made);
         assert_eq!(plan.modified.seconds, 784_111_777);
-        assert_eq!(plan.apply(&set(dav::DAV, "lastmodified", " 7 "), false), ChangeOutcome::Made);
+        assert_eq!(plan.apply(&set(dav::DAV, "lastmodified", " 7 "), false), ChangeResult::Made);
         assert_eq!(plan.modified.seconds, 7);
-        assert_eq!(plan.apply(&set(dav::DAV, "getlastmodified", "soon"), false), ChangeOutcome::Unusable);
-        assert_eq!(plan.apply(&set(dav::APACHE, "executable", "T"), false), ChangeOutcome::Made);
+        assert_eq!(plan.apply(&set(dav::DAV, "getlastmodified", "soon"), false), ChangeResult::Unusable);
+        assert_eq!(plan.apply(&set(dav::APACHE, "executable", "T"), false), ChangeResult::Made);
         assert_eq!(plan.mode, 0o755);
-        assert_eq!(plan.apply(&set(dav::APACHE, "executable", "T"), true), ChangeOutcome::Protected);
-        assert_eq!(plan.apply(&set(dav::APACHE, "executable", "perhaps"), false), ChangeOutcome::Unusable);
-        assert_eq!(plan.apply(&set(dav::DAV, "getetag", "x"), false), ChangeOutcome::Protected);
+        assert_eq!(plan.apply(&set(dav::APACHE, "executable", "T"), true), ChangeResult::Protected);
+        assert_eq!(plan.apply(&set(dav::APACHE, "executable", "perhaps"), false), ChangeResult::Unusable);
+        assert_eq!(plan.apply(&set(dav::DAV, "getetag", "x"), false), ChangeResult::Protected);
     }
 
     #[test]

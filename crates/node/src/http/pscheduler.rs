@@ -90,12 +90,12 @@ fn parse_id(text: &str) -> Outcome<Uuid> {
 }
 
 /// Answers one request.
-pub(super) fn answer(web: &HttpService, exchange: &mut dyn Exchange, target: &Target) -> Outcome {
+pub(super) fn answer(service: &HttpService, exchange: &mut dyn Exchange, target: &Target) -> Outcome {
     let request = ParticipantRequest::read(exchange, target)?;
     if request.parameter("api").and_then(|level| level.parse::<i64>().ok()).is_some_and(|level| level > API_LEVEL) {
         return Err(refuse(501, format!("this node speaks level {API_LEVEL} of that API")));
     }
-    let value = value(web, &request)?;
+    let value = value(service, &request)?;
     let text = serde_json::to_string(&value).unwrap_or_default();
     send_json(exchange, text.as_bytes())
 }
@@ -112,8 +112,8 @@ fn send_json(exchange: &mut dyn Exchange, text: &[u8]) -> Outcome {
     Ok(super::refused::RequestOutcome { status: 200, bytes: text.len() as u64 })
 }
 
-fn value(web: &HttpService, request: &ParticipantRequest) -> Outcome<Value> {
-    let participant = &web.services.participant;
+fn value(service: &HttpService, request: &ParticipantRequest) -> Outcome<Value> {
+    let participant = &service.services.participant;
     let caller = (request.peer, request.parameter("key"));
     let parts: Vec<&str> = request.parts.iter().map(String::as_str).collect();
     match (&request.method, &parts[..]) {
@@ -144,11 +144,11 @@ fn value(web: &HttpService, request: &ParticipantRequest) -> Outcome<Value> {
             to_outcome(participant.put_run(&parse_id(task)?, parse_id(run)?, caller, &request.body, now_s()))?;
             Ok(json!("OK"))
         }
-        (Method::Get, ["tasks", task, "runs", run]) => run_of(web, request, &parse_id(task)?, &parse_id(run)?),
+        (Method::Get, ["tasks", task, "runs", run]) => run_of(service, request, &parse_id(task)?, &parse_id(run)?),
         (Method::Delete, ["tasks", task, "runs", run]) => {
             removed(to_outcome(participant.remove(&parse_id(task)?, Some(&parse_id(run)?), caller, now_s())))
         }
-        _ => Err(refuse(404, "this node is a participant of tests of throughput: it has no such resource")),
+        _ => Err(refuse(404, "this node only takes part in throughput tests: it has no such resource")),
     }
 }
 
@@ -169,15 +169,19 @@ fn tools(request: &ParticipantRequest) -> Outcome<Value> {
 }
 
 /// Answers with a run; with `wait-local` it first waits for the run's end, for at most `wait` seconds.
-fn run_of(web: &HttpService, request: &ParticipantRequest, task: &Uuid, run: &Uuid) -> Outcome<Value> {
-    let participant = &web.services.participant;
+fn run_of(service: &HttpService, request: &ParticipantRequest, task: &Uuid, run: &Uuid) -> Outcome<Value> {
+    let participant = &service.services.participant;
     let waits = request.parameter("wait-local").is_some_and(|value| value != "false");
     let wait = request.parameter("wait").and_then(|text| text.parse().ok()).map_or(WAIT_MAX, Duration::from_secs);
     let until = Instant::now() + wait.min(WAIT_MAX);
-    while waits && Instant::now() < until && !web.services.is_stopping() && !participant.has_ended(task, run, now_s()) {
+    while waits
+        && Instant::now() < until
+        && !service.services.is_stopping()
+        && !participant.has_ended(task, run, now_s())
+    {
         std::thread::sleep(CHECK_EVERY);
     }
-    to_outcome(participant.run(task, run, &request.base, web.rules.address().port(), now_s()))
+    to_outcome(participant.run(task, run, &request.base, service.access_control.address().port(), now_s()))
 }
 
 fn clock() -> Value {

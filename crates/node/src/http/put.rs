@@ -13,7 +13,7 @@ use web::conditions::Verdict;
 use web::form::Parts;
 use web::{Headers, Request, Response, digest};
 
-use super::get::{current, judge};
+use super::get::{current, evaluate};
 use super::refused::{Outcome, Refused, RequestOutcome, cut_short, refuse};
 use super::request_context::RequestContext;
 use super::unfinished::Tag;
@@ -38,17 +38,16 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     check(context.request())?;
     let length = context.exchange.body_length();
     check_room(&*resolved.store, &resolved.path, length.unwrap_or(0))?;
-    let mut promised = promised_digests(&context.request().headers)?;
+    let mut stated = stated_digests(&context.request().headers)?;
     let unfinished = begin(context, &resolved, length)?;
     let flow = context.begin_flow(false);
-    let mut sums = receive(context, &*unfinished.0, &promised, &mut |context, into| {
-        context.exchange.read(into).map_err(cut_short)
-    })?;
+    let mut sums =
+        receive(context, &*unfinished.0, &stated, &mut |context, into| context.exchange.read(into).map_err(cut_short))?;
     flow.end();
-    let in_trailers = promised_digests(&context.exchange.trailers())?;
+    let in_trailers = stated_digests(&context.exchange.trailers())?;
     sums.complete(&*unfinished.0, &in_trailers)?;
-    promised.extend(in_trailers);
-    let (headers, replaced) = finish(context, &resolved, &*unfinished.0, &sums, &promised, existing.is_some())?;
+    stated.extend(in_trailers);
+    let (headers, replaced) = finish(context, &resolved, &*unfinished.0, &sums, &stated, existing.is_some())?;
     let status = if replaced { 204 } else { 201 };
     context.meter.file_received();
     context.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(0))?;
@@ -58,11 +57,11 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
 
 /// Evaluates the conditions of the request against the current entry.
 pub(crate) fn conditions(context: &RequestContext<'_>, resolved: &ResolvedPath, is_there: bool) -> Outcome<()> {
-    context.judge_if()?;
+    context.evaluate_if()?;
     // An entry that this node may not open exists nevertheless.
     let open_stat = || resolved.store.open(&resolved.path).and_then(|source| source.stat());
     let stat = is_there.then(|| open_stat().or_else(|_| resolved.store.stat(&resolved.path)).ok()).flatten();
-    match judge(context.request(), false, stat.map(|stat| current(&stat)).as_ref()) {
+    match evaluate(context.request(), false, stat.map(|stat| current(&stat)).as_ref()) {
         Verdict::Proceed => Ok(()),
         _ => Err(refuse(412, "If-Match or If-None-Match does not hold for the current entry")),
     }
@@ -128,23 +127,24 @@ pub(crate) fn check_room(store: &dyn Store, path: &RelPath, bytes: u64) -> Outco
 
 /// The digests that a client promises, in the head or the trailers. Unknown algorithms are ignored; a malformed digest of a known
 /// algorithm is refused, because the client would assume that it was verified.
-pub(crate) fn promised_digests(headers: &Headers) -> Outcome<Vec<Digest>> {
+pub(crate) fn stated_digests(headers: &Headers) -> Outcome<Vec<Digest>> {
     let md5 = headers.all("content-md5").find(|value| digest::parse_content_md5(value).is_none());
-    let damaged = digest::damaged(headers.all("digest")).or(md5);
-    let damaged = damaged
-        .or_else(|| ["repr-digest", "content-digest"].iter().find_map(|n| digest::repr::damaged(headers.all(n))));
+    let damaged = digest::first_malformed(headers.all("digest")).or(md5);
+    let damaged = damaged.or_else(|| {
+        ["repr-digest", "content-digest"].iter().find_map(|n| digest::repr::first_malformed(headers.all(n)))
+    });
     let damaged = damaged.or_else(|| headers.all("oc-checksum").find_map(digest::first_malformed_oc));
     if let Some(damaged) = damaged {
         let shown = model::name::show_bytes(damaged.as_bytes());
         return Err(refuse(400, format!("the digest {shown} is not valid; send it whole, or leave it out")));
     }
-    let mut promised = digest::parse(headers.all("digest"));
-    promised.extend(digest::repr::parse(headers.all("repr-digest")));
+    let mut stated = digest::parse(headers.all("digest"));
+    stated.extend(digest::repr::parse(headers.all("repr-digest")));
     // The content is the file itself, since codings and parts have been refused.
-    promised.extend(digest::repr::parse(headers.all("content-digest")));
-    promised.extend(headers.get("content-md5").and_then(digest::parse_content_md5));
-    promised.extend(headers.all("oc-checksum").flat_map(digest::parse_oc));
-    Ok(promised)
+    stated.extend(digest::repr::parse(headers.all("content-digest")));
+    stated.extend(headers.get("content-md5").and_then(digest::parse_content_md5));
+    stated.extend(headers.all("oc-checksum").flat_map(digest::parse_oc));
+    Ok(stated)
 }
 
 /// The sink of a file without its final name. Dropping it discards the file.
@@ -166,7 +166,7 @@ pub(crate) struct ListedSink(
 /// Creates a file under a temporary name, with the directories above it and reserved space.
 pub(crate) fn begin(context: &RequestContext<'_>, resolved: &ResolvedPath, length: Option<u64>) -> Outcome<ListedSink> {
     store::make_dirs(&*resolved.store, &resolved.path.parent())?;
-    let tag = context.web.unfinished.tag(resolved);
+    let tag = context.service.unfinished.tag(resolved);
     let sink = resolved.store.create(&resolved.path, &tag)?;
     let begun = ListedSink(Arc::clone(&sink), (UncommittedSink(sink), tag));
     begun.0.announce(&FileAnnouncement { size: length, mtime: now(), replace: true })?;
@@ -180,19 +180,19 @@ pub(crate) fn begin(context: &RequestContext<'_>, resolved: &ResolvedPath, lengt
 pub(crate) struct FileSums {
     pub size: u64,
     pub block: BlockSum,
-    /// Digests that need every byte in order, if such a digest was promised.
+    /// Digests that need every byte in order, if such a digest was stated.
     pub serial: Vec<Digest>,
 }
 
 impl FileSums {
-    /// Computes promised digests that are missing, by reading the bytes again from the page cache: those that need every byte in
-    /// order and were promised only after the body.
+    /// Computes stated digests that are missing, by reading the bytes again from the page cache: those that need every byte in
+    /// order and were stated only after the body.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn complete(&mut self, sink: &dyn Sink, promised: &[Digest]) -> store::Result<()> {
+    pub fn complete(&mut self, sink: &dyn Sink, stated: &[Digest]) -> store::Result<()> {
         let is_made = |algorithm| self.serial.iter().any(|made| made.algorithm() == algorithm);
-        let mut missing: Vec<Algorithm> = promised.iter().map(Digest::algorithm).collect();
+        let mut missing: Vec<Algorithm> = stated.iter().map(Digest::algorithm).collect();
         missing.retain(|algorithm| algorithm.is_serial() && !is_made(*algorithm));
         if !missing.is_empty() {
             self.serial.extend(store::digest::of_file(&*sink.as_source()?, &RelPath::root(), &missing)?);
@@ -220,7 +220,7 @@ pub(crate) fn receive_part(
     let sums = receive(context, &*unfinished.0, &[], &mut |context, into| {
         parts.read(into, &mut |more: &mut [u8]| context.exchange.read(more).map_err(cut_short))
     })?;
-    let _name_lock = context.web.unfinished.lock_name(resolved);
+    let _name_lock = context.service.unfinished.lock_name(resolved);
     commit(context, resolved, &*unfinished.0, &sums, now(), false)?;
     Ok(sums.size)
 }
@@ -248,10 +248,10 @@ pub(crate) fn append_body(context: &mut RequestContext<'_>, sink: &dyn Sink, sum
 fn receive(
     context: &mut RequestContext<'_>,
     sink: &dyn Sink,
-    promised: &[Digest],
+    stated: &[Digest],
     read: ReadBody<'_>,
 ) -> Outcome<FileSums> {
-    let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
+    let serial: Vec<Algorithm> = stated.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
     let mut in_order = store::digest::SerialDigests::new(&serial);
     let mut size = 0;
     let mut block = BlockSum::of(&[], true);
@@ -284,10 +284,10 @@ fn fill(context: &mut RequestContext<'_>, buffer: &mut [u8], read: ReadBody<'_>)
     Ok(filled)
 }
 
-/// Compares the computed digests with the promised ones.
-pub(crate) fn compare(sums: &FileSums, promised: &[Digest]) -> Outcome<()> {
+/// Compares the computed digests with the stated ones.
+pub(crate) fn compare(sums: &FileSums, stated: &[Digest]) -> Outcome<()> {
     let made = sums.digests();
-    for wanted in promised {
+    for wanted in stated {
         if let Some(have) = made.iter().find(|have| have.algorithm() == wanted.algorithm() && *have != wanted) {
             let reason = format!("checksum mismatch: the received bytes have {have}, and should have {wanted}");
             return Err(Refused::new(400, reason).into());
@@ -296,7 +296,7 @@ pub(crate) fn compare(sums: &FileSums, promised: &[Digest]) -> Outcome<()> {
     Ok(())
 }
 
-/// Gives a complete file its final name, if it has the promised digests and the conditions still hold. Returns the fields of the
+/// Gives a complete file its final name, if it has the stated digests and the conditions still hold. Returns the fields of the
 /// answer, and whether the file replaced another.
 ///
 /// # Errors
@@ -306,12 +306,12 @@ pub(crate) fn finish(
     resolved: &ResolvedPath,
     sink: &dyn Sink,
     sums: &FileSums,
-    promised: &[Digest],
+    stated: &[Digest],
     was_there: bool,
 ) -> Outcome<(Headers, bool)> {
-    compare(sums, promised).inspect_err(|_| context.web.services.meters.damaged())?;
+    compare(sums, stated).inspect_err(|_| context.service.services.meters.damaged())?;
     // Of concurrent PUTs with the same condition one succeeds.
-    let _name_lock = context.web.unfinished.lock_name(resolved);
+    let _name_lock = context.service.unfinished.lock_name(resolved);
     let is_there = get::kind(resolved)?.is_some();
     conditions(context, resolved, is_there)?;
     let replace = is_there && (was_there || may_replace(context)?);
@@ -346,7 +346,7 @@ pub(crate) fn commit(
     let source = sink.as_source()?;
     let identity = source.stat()?.identity;
     let stamp = Stamp { size: sums.size, mtime, inode: identity.1 };
-    context.web.services.digests.keep(&*source, identity, stamp, &sums.digests());
+    context.service.services.digests.keep(&*source, identity, stamp, &sums.digests());
     dead_properties::replace_file(&*resolved.store, &resolved.path, &mut || sink.commit(&finish))?;
     let tag = web::conditions::ETag::of_file(identity.1, sums.size, mtime);
     tracing::debug!(path = %resolved.path, bytes = sums.size, "committed");

@@ -8,7 +8,7 @@ pub(crate) use web::Refused;
 
 /// The reason why a request ended early.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum RequestFailure {
     /// The node refuses.
     Refused(Box<Refused>),
     /// The connection broke, or the rest of the answer cannot be sent.
@@ -22,37 +22,37 @@ pub(crate) struct RequestOutcome {
     pub bytes: u64,
 }
 
-pub(crate) type Outcome<T = RequestOutcome> = Result<T, Trouble>;
+pub(crate) type Outcome<T = RequestOutcome> = Result<T, RequestFailure>;
 
 /// A refusal, as an error.
-pub(crate) fn refuse(status: u16, reason: impl Into<String>) -> Trouble {
+pub(crate) fn refuse(status: u16, reason: impl Into<String>) -> RequestFailure {
     Refused::new(status, reason).into()
 }
 
-impl From<Refused> for Trouble {
-    fn from(refused: Refused) -> Trouble {
-        Trouble::Refused(Box::new(refused))
+impl From<Refused> for RequestFailure {
+    fn from(refused: Refused) -> RequestFailure {
+        RequestFailure::Refused(Box::new(refused))
     }
 }
 
-impl From<Box<Refused>> for Trouble {
-    fn from(refused: Box<Refused>) -> Trouble {
-        Trouble::Refused(refused)
+impl From<Box<Refused>> for RequestFailure {
+    fn from(refused: Box<Refused>) -> RequestFailure {
+        RequestFailure::Refused(refused)
     }
 }
 
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Trouble {
-        Trouble::Broken(error)
+impl From<io::Error> for RequestFailure {
+    fn from(error: io::Error) -> RequestFailure {
+        RequestFailure::Broken(error)
     }
 }
 
 /// The refusal for a body that cannot be read to its end, if the client is still connected to get one.
-pub(crate) fn cut_short(error: io::Error) -> Trouble {
+pub(crate) fn cut_short(error: io::Error) -> RequestFailure {
     match error.kind() {
         io::ErrorKind::TimedOut => refuse(408, format!("the body did not come in time: {error}")),
         io::ErrorKind::InvalidData => refuse(400, format!("the body cannot be read: {error}")),
-        _ => Trouble::Broken(error),
+        _ => RequestFailure::Broken(error),
     }
 }
 
@@ -100,8 +100,8 @@ pub(crate) fn status_in_store(error: &store::Error) -> u16 {
     }
 }
 
-impl From<store::Error> for Trouble {
-    fn from(error: store::Error) -> Trouble {
+impl From<store::Error> for RequestFailure {
+    fn from(error: store::Error) -> RequestFailure {
         let status = status_in_store(&error);
         let mut reason = error.to_string();
         if let Some(cause) = std::error::Error::source(&error) {
@@ -111,8 +111,8 @@ impl From<store::Error> for Trouble {
     }
 }
 
-impl From<Refusal> for Trouble {
-    fn from(refusal: Refusal) -> Trouble {
+impl From<Refusal> for RequestFailure {
+    fn from(refusal: Refusal) -> RequestFailure {
         Refused::from(refusal).into()
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use auth::access::{ANONYMOUS, PathKind};
-use auth::policy::{Callout, When};
+use auth::policy::{AskedWhen, Callout};
 use auth::{Access, Action, Actions, Permit, Ticket};
 use model::locator::NodePlace;
 use model::{Fault, Kind, Refusal, RelPath};
@@ -21,7 +21,7 @@ use super::HttpService;
 use super::callout::{CredentialFacts, Full, NO_CREDENTIAL, Question, Verdict};
 use super::etag::etag;
 use super::fireflies::FlowGuard;
-use super::refused::{Outcome, Refused, Trouble, refuse};
+use super::refused::{Outcome, Refused, RequestFailure, refuse};
 use crate::access::{ResolvedPath, check_name};
 use crate::exports::is_reserved;
 use crate::locks::SubmittedLocks;
@@ -33,7 +33,7 @@ const COUNTED_BYTES: u64 = 1 << 20;
 
 /// A request being answered.
 pub(crate) struct RequestContext<'a> {
-    pub web: &'a HttpService,
+    pub service: &'a HttpService,
     pub exchange: &'a mut dyn Exchange,
     pub target: Target,
     pub principal: Principal,
@@ -41,7 +41,7 @@ pub(crate) struct RequestContext<'a> {
     pub meter: WorkMeter,
     /// The field `If`, and whether it has been evaluated.
     pub condition: Option<If>,
-    pub is_judged: Cell<bool>,
+    pub is_evaluated: Cell<bool>,
     /// The locks that the request submits.
     pub submitted: SubmittedLocks,
 }
@@ -88,7 +88,7 @@ impl RequestContext<'_> {
     /// Adds the node's fingerprint to an answer, for another node that offers to copy by the native protocol.
     pub fn add_fingerprint(&self, headers: &mut Headers) {
         if self.request().headers.get("longhaul-offer").is_some()
-            && let Ok(fingerprint) = self.web.rules.fingerprint()
+            && let Ok(fingerprint) = self.service.access_control.fingerprint()
         {
             headers.add("Longhaul-Node", fingerprint.to_string());
         }
@@ -119,20 +119,20 @@ impl RequestContext<'_> {
     /// # Errors
     /// The action is not allowed, the export or path does not exist, or the condition `If` fails.
     pub fn resolve(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
-        if action.changes() && self.web.rules.is_read_only(self.access(), export) {
+        if action.changes() && self.service.access_control.is_read_only(self.access(), export) {
             // No other credential would help.
             return Err(refuse(403, format!("the export {export} is read-only on this node")));
         }
         self.check_export(export)?;
         let resolved = self.decide(action, export, path);
-        if resolved.is_ok() && !self.is_judged.replace(true) {
-            self.judge_if()?;
+        if resolved.is_ok() && !self.is_evaluated.replace(true) {
+            self.evaluate_if()?;
         }
         let by_rules = self.access().allow(action, export, true, path).is_ok();
-        let resolved = resolved.map_err(|trouble| match check_name(action, path) {
+        let resolved = resolved.map_err(|failure| match check_name(action, path) {
             // Another credential would not help.
             Err(refusal) if by_rules => refusal.into(),
-            _ => self.deny(trouble),
+            _ => self.deny(failure),
         })?;
         // A decision of the program alone has no permission that could be limited to directories.
         if by_rules && self.access().only_as_dir(action, export, path) && is_file(action, &resolved) {
@@ -144,17 +144,17 @@ impl RequestContext<'_> {
 
     /// Turns a refusal into the answer of the authenticator: an anonymous client is asked for a credential, a principal gets the
     /// answer that its credential does not suffice.
-    pub fn deny(&self, trouble: Trouble) -> Trouble {
-        let Trouble::Refused(refused) = trouble else { return trouble };
-        self.web.authenticator.deny(&self.principal, self.exchange.peer().ip(), *refused).into()
+    pub fn deny(&self, failure: RequestFailure) -> RequestFailure {
+        let RequestFailure::Refused(refused) = failure else { return failure };
+        self.service.authenticator.deny(&self.principal, self.exchange.peer().ip(), *refused).into()
     }
 
     /// Checks that there is an export of this name, as far as an anonymous client may know: on a node with public data, a browser
     /// that requests its icon must not be asked for a password.
     fn check_export(&self, export: &str) -> Outcome<()> {
-        let rules = &self.web.rules;
-        let may_know = || is_reserved(export) || self.web.authenticator.has_public_data(self.exchange.peer().ip());
-        if self.principal.is_anonymous && !rules.has_export(export) && may_know() {
+        let access_control = &self.service.access_control;
+        let may_know = || is_reserved(export) || self.service.authenticator.has_public_data(self.exchange.peer().ip());
+        if self.principal.is_anonymous && !access_control.has_export(export) && may_know() {
             return Err(refuse(404, "there is no export of that name"));
         }
         Ok(())
@@ -166,10 +166,12 @@ impl RequestContext<'_> {
     /// # Errors
     /// The action is not allowed.
     pub fn check_allowed(&self, action: Action, export: &str, path: &RelPath) -> Outcome<()> {
-        let policy = self.web.rules.policy();
+        let policy = self.service.access_control.policy();
         let by_rules = self.access().allow(action, export, true, path).is_ok();
         match policy.callout.as_ref() {
-            Some(callout) if !by_rules || callout.when == When::Always => self.resolve(action, export, path).map(drop),
+            Some(callout) if !by_rules || callout.asked == AskedWhen::Always => {
+                self.resolve(action, export, path).map(drop)
+            }
             _ if by_rules => Ok(()),
             _ => Err(refuse(403, format!("you may not {} {path}", action.words()))),
         }
@@ -179,7 +181,7 @@ impl RequestContext<'_> {
     ///
     /// # Errors
     /// The condition does not hold.
-    pub fn judge_if(&self) -> Outcome<()> {
+    pub fn evaluate_if(&self) -> Outcome<()> {
         let Some(condition) = &self.condition else { return Ok(()) };
         if !condition.holds(|resource| self.state_of(resource)) {
             return Err(refuse(412, "the condition If does not hold for the current entry or its locks"));
@@ -199,9 +201,10 @@ impl RequestContext<'_> {
         let Some((export, path)) = target.and_then(|target| place(&target).ok().flatten()) else {
             return State::default();
         };
-        let tokens = self.web.rules.locks.covering(&export, &path).into_iter().map(|lock| lock.token).collect();
+        let tokens =
+            self.service.access_control.locks.covering(&export, &path).into_iter().map(|lock| lock.token).collect();
         let place = NodePlace::Path { export, path };
-        let resolved = self.web.rules.resolve(self.access(), Action::Stat, &place).ok();
+        let resolved = self.service.access_control.resolve(self.access(), Action::Stat, &place).ok();
         let stat = resolved.and_then(|resolved| resolved.store.stat(&resolved.path).ok());
         State { etag: stat.filter(|stat| stat.meta.kind != Kind::Dir).map(|stat| etag(&stat)), tokens }
     }
@@ -212,7 +215,7 @@ impl RequestContext<'_> {
         let tag = self.request().headers.get("scitag").map(SciTag::parse).unwrap_or_default();
         match self.exchange.socket() {
             Some(socket) if self.request().method != Method::Head => {
-                self.web.fireflies().begin(tag, socket, is_sender).with_unread(self.exchange.unread_bytes())
+                self.service.fireflies().begin(tag, socket, is_sender).with_unread(self.exchange.unread_bytes())
             }
             _ => FlowGuard::default(),
         }
@@ -221,24 +224,27 @@ impl RequestContext<'_> {
     /// Decides by the policy and its call-out program: the program may allow what no rule allows, and may refuse if it is asked about
     /// every request.
     fn decide(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
-        let rules = &self.web.rules;
-        let policy = rules.policy();
+        let access_control = &self.service.access_control;
+        let policy = access_control.policy();
         let place = NodePlace::Path { export: export.to_owned(), path: path.clone() };
         // The program is not asked about an export that does not exist or is read-only.
-        let open = rules.is_writable(export).filter(|writable| *writable || !action.changes());
+        let open = access_control.is_writable(export).filter(|writable| *writable || !action.changes());
         let (Some(callout), Some(writable)) = (policy.callout.as_ref(), open) else {
-            return Ok(rules.resolve_with(self.access(), action, &place, &self.submitted)?);
+            return Ok(access_control.resolve_with(self.access(), action, &place, &self.submitted)?);
         };
         let by_rules = self.access().may_see(export) && self.access().allow(action, export, writable, path).is_ok();
-        if by_rules && callout.when != When::Always {
-            return Ok(rules.resolve_with(self.access(), action, &place, &self.submitted)?);
+        if by_rules && callout.asked != AskedWhen::Always {
+            return Ok(access_control.resolve_with(self.access(), action, &place, &self.submitted)?);
         }
         let verdict = self.ask_program(callout, action, export, path, by_rules)?;
-        let by_policy = || rules.resolve_with(self.access(), action, &place, &self.submitted);
+        let by_policy = || access_control.resolve_with(self.access(), action, &place, &self.submitted);
         let resolved = match (verdict.allow, by_rules) {
-            (true, false) => {
-                rules.resolve_with(&self.single_permission(action, export, path), action, &place, &self.submitted)
-            }
+            (true, false) => access_control.resolve_with(
+                &self.single_permission(action, export, path),
+                action,
+                &place,
+                &self.submitted,
+            ),
             (true, true) => by_policy(),
             (false, false) if verdict.reason.is_empty() => by_policy(),
             (false, _) => {
@@ -269,7 +275,7 @@ impl RequestContext<'_> {
             policy: if allowed { "allows" } else { "undecided" },
             credential: credential_facts(&self.principal.credential),
         };
-        let verdict = self.web.callouts.ask(callout, self.access().holder(), path.as_bytes(), &question);
+        let verdict = self.service.callouts.ask(callout, self.access().holder(), path.as_bytes(), &question);
         verdict.map_err(|Full| {
             let reason = "the node decides about too many requests at once; try again later";
             Refused::new(503, reason).with("Retry-After", "5").into()

@@ -11,7 +11,7 @@ use web::conditions::Verdict;
 use web::{Headers, Response, target};
 
 use self::failures::EntryFailures;
-use super::get::{self, current, judge};
+use super::get::{self, current, evaluate};
 use super::refused::{Outcome, Refused, RequestOutcome, refuse};
 use super::request_context::{RequestContext, place};
 use crate::access::{RENAME_STAYS, ResolvedPath};
@@ -26,7 +26,7 @@ pub(crate) fn brief(context: &mut RequestContext<'_>, status: u16) -> Outcome {
 /// Evaluates the conditions of the request against the current entry.
 fn conditions(context: &RequestContext<'_>, resolved: &ResolvedPath) -> Outcome<()> {
     let stat = resolved.store.stat(&resolved.path).ok();
-    match judge(context.request(), false, stat.as_ref().map(current).as_ref()) {
+    match evaluate(context.request(), false, stat.as_ref().map(current).as_ref()) {
         Verdict::Proceed => Ok(()),
         _ => Err(refuse(412, "If-Match or If-None-Match does not hold for the current entry")),
     }
@@ -34,14 +34,14 @@ fn conditions(context: &RequestContext<'_>, resolved: &ResolvedPath) -> Outcome<
 
 /// MKCOL (RFC 4918, section 9.3).
 pub(crate) fn mkcol(context: &mut RequestContext<'_>) -> Outcome {
-    let Some((export, path)) = context.place()? else { return Err(refuse(405, "the root is there already")) };
+    let Some((export, path)) = context.place()? else { return Err(refuse(405, "the root exists already")) };
     if context.exchange.body_length() != Some(0) {
         return Err(refuse(415, "MKCOL takes no body"));
     }
     let resolved = context.resolve(Action::MakeDir, &export, &path)?;
     let shown = context.shown_target();
     if resolved.path.is_root() || get::kind(&resolved)?.is_some() {
-        return Err(Refused::new(405, format!("{shown} is there already")).with("Allow", web::method::ALLOW).into());
+        return Err(Refused::new(405, format!("{shown} exists already")).with("Allow", web::method::ALLOW).into());
     }
     if !resolved.store.is_dir(&resolved.path.parent()) {
         return Err(refuse(409, format!("the parent directory of {shown} does not exist")));
@@ -121,7 +121,7 @@ fn check_ends(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome<E
     let overwrite = may_overwrite(context)?;
     if replaces.is_some() {
         if !overwrite {
-            return Err(refuse(412, "the target is there already (Overwrite: F)"));
+            return Err(refuse(412, "the target exists already (Overwrite: F)"));
         }
         context.resolve(Action::Overwrite, &place.0, &place.1)?;
     }
@@ -182,7 +182,7 @@ fn remove_replaced(context: &RequestContext<'_>, ends: &SourceAndTarget, kinds: 
 /// Checks before the target is removed, as far as possible, that the source can be moved.
 fn can_be_moved(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome<()> {
     let (export, path) = &ends.source;
-    context.web.rules.locks.may_remove(export, path, &context.submitted)?;
+    context.service.access_control.locks.may_remove(export, path, &context.submitted)?;
     let device = |store: &dyn store::Store, path: &RelPath| store.stat(path).map(|stat| stat.identity.0);
     let (from, to) = (&ends.from, &ends.to);
     // A remote server has no devices.
@@ -208,7 +208,7 @@ pub(crate) fn rename(context: &mut RequestContext<'_>) -> Outcome {
         return failures.answer(context);
     }
     // Locked from the second check to the rename, so that the target does not change in between.
-    let name_locks = context.web.unfinished.lock_names(&ends.from, &ends.to);
+    let name_locks = context.service.unfinished.lock_names(&ends.from, &ends.to);
     let second = check_ends(context, &ends)?;
     // The rename replaces only an entry that the second check found, whoever else writes to this directory.
     let replaces = kinds.replaces.is_some();

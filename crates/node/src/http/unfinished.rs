@@ -138,7 +138,7 @@ impl UnfinishedFiles {
         list.given.fetch_add(1, Ordering::Relaxed);
         let list = Arc::clone(list);
         if let Some(leftovers) = &list.leftovers {
-            leftovers.opening(&dir);
+            leftovers.note_directory(&dir);
         }
         let text = format!("{}-{:x}", list.tag, self.last.fetch_add(1, Ordering::Relaxed));
         Tag { text, _list: list }

@@ -47,12 +47,12 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, method: &Method) -> Outco
         return begin(context, &resolved);
     }
     let id = upload_id(context).ok_or_else(unknown)?;
-    let upload = context.web.uploads.read(&id)?.filter(|upload| upload.is_of(&resolved)).ok_or_else(unknown)?;
+    let upload = context.service.uploads.read(&id)?.filter(|upload| upload.is_of(&resolved)).ok_or_else(unknown)?;
     match method {
         Method::Patch => append(context, &resolved, &id),
         Method::Delete => {
             resolved.store.forget(&resolved.path, &id.tag())?;
-            context.web.uploads.remove(&id);
+            context.service.uploads.remove(&id);
             send_status(context, 204, Headers::new())
         }
         _ => {
@@ -62,7 +62,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, method: &Method) -> Outco
     }
 }
 
-fn unknown() -> super::refused::Trouble {
+fn unknown() -> super::refused::RequestFailure {
     refuse(404, "this file has no upload with that id, or no longer: begin a new one")
 }
 
@@ -106,7 +106,7 @@ fn is_there(context: &RequestContext<'_>, resolved: &ResolvedPath) -> Outcome<bo
     if existing.is_some() && !put::may_replace(context)? {
         return Err(refuse(
             403,
-            format!("{} is there already, and this credential replaces nothing", context.shown_target()),
+            format!("{} exists already, and this credential replaces nothing", context.shown_target()),
         ));
     }
     Ok(existing.is_some())
@@ -127,7 +127,7 @@ fn begin(context: &mut RequestContext<'_>, resolved: &ResolvedPath) -> Outcome {
     let id = UploadId::new()?;
     let upload = Upload::new(resolved, bytes);
     // Recorded before the file is created: an unknown partial file would never be removed.
-    context.web.uploads.write(&id, &upload)?;
+    context.service.uploads.write(&id, &upload)?;
     let sink = PartialUpload(resolved.store.create(&resolved.path, &id.tag())?);
     sink.0.guard();
     sink.0.announce(&FileAnnouncement { size: Some(bytes), mtime: now(), replace: true })?;
@@ -154,7 +154,7 @@ fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &Upload
     };
     let sink = PartialUpload(resolved.store.resume(&resolved.path, &id.tag())?.ok_or_else(busy)?);
     // Read under the file's lock: an earlier request may have appended meanwhile.
-    let mut upload = context.web.uploads.read(id)?.ok_or_else(unknown)?;
+    let mut upload = context.service.uploads.read(id)?.ok_or_else(unknown)?;
     let offset = number(context.request(), "upload-offset");
     if offset != Some(upload.offset) {
         let reason = format!("the upload has {} bytes: continue there (Upload-Offset)", upload.offset);
@@ -168,7 +168,7 @@ fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &Upload
             format!("the file has {} bytes by Upload-Length, and this part would exceed them", upload.bytes),
         ));
     }
-    let promised = put::promised_digests(&context.request().headers)?;
+    let stated = put::stated_digests(&context.request().headers)?;
     let mut sums = FileSums { size: upload.offset, block: upload.sum(), serial: Vec::new() };
     let flow = context.begin_flow(false);
     let appended = put::append_body(context, &*sink.0, &mut sums);
@@ -179,7 +179,7 @@ fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &Upload
     // On stable storage before the offset is acknowledged.
     sink.0.flush()?;
     upload.advance(&sums);
-    context.web.uploads.write(id, &upload)?;
+    context.service.uploads.write(id, &upload)?;
     appended?;
     if !is_last {
         // Dropped before the answer: the sink holds the file's lock, and the client may send the next part at once.
@@ -191,9 +191,9 @@ fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &Upload
         return Err(refuse(400, reason));
     }
     let was_there = is_there(context, resolved)?;
-    sums.complete(&*sink.0, &promised)?;
-    let (headers, replaced) = put::finish(context, resolved, &*sink.0, &sums, &promised, was_there)?;
-    context.web.uploads.remove(id);
+    sums.complete(&*sink.0, &stated)?;
+    let (headers, replaced) = put::finish(context, resolved, &*sink.0, &sums, &stated, was_there)?;
+    context.service.uploads.remove(id);
     context.meter.file_received();
     let headers = headers.with("Upload-Offset", upload.bytes.to_string()).with("Upload-Complete", "?1");
     send_status(context, if replaced { 204 } else { 201 }, headers)

@@ -8,7 +8,7 @@ use serve::Exchange;
 use store::Source;
 use web::{Headers, Method, digest};
 
-use super::refused::{Outcome, Refused, Trouble};
+use super::refused::{Outcome, Refused, RequestFailure};
 use crate::digests::{BUSY, Digests, NoDigest};
 
 /// The algorithms that are offered, the most common one first.
@@ -43,12 +43,12 @@ pub(crate) fn add_digest(
     Ok(())
 }
 
-impl From<NoDigest> for Trouble {
-    fn from(why: NoDigest) -> Trouble {
+impl From<NoDigest> for RequestFailure {
+    fn from(why: NoDigest) -> RequestFailure {
         match why {
             NoDigest::Gone => {
                 let error = "the client hung up before its digest was computed";
-                Trouble::Broken(io::Error::new(io::ErrorKind::BrokenPipe, error))
+                RequestFailure::Broken(io::Error::new(io::ErrorKind::BrokenPipe, error))
             }
             NoDigest::Busy => Refused::new(503, BUSY).with("Retry-After", "30").into(),
             NoDigest::Store(error) => error.into(),

@@ -16,11 +16,11 @@ struct LockCheck {
 }
 
 impl Guard for LockCheck {
-    fn agree(&self, path: &RelPath, change: Change, is_there: &dyn Fn() -> bool) -> store::Result<()> {
-        self.locks.check(&self.export, path, change, is_there, &self.submitted)
+    fn agree(&self, path: &RelPath, change: Change, exists: &dyn Fn() -> bool) -> store::Result<()> {
+        self.locks.check(&self.export, path, change, exists, &self.submitted)
     }
 
-    fn is_gone(&self, path: &RelPath) {
+    fn removed(&self, path: &RelPath) {
         self.locks.remove_below(&self.export, path);
     }
 }

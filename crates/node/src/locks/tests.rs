@@ -103,7 +103,7 @@ fn locks_expire_and_are_released() {
 #[test]
 fn one_holder_cannot_take_all_locks() {
     let locks = Locks::of(None);
-    for at in 0..LOCKS_MAX.1 {
+    for at in 0..LOCKS_MAX.each {
         locks.take(lock(&format!("f{at}"), Scope::Shared, false)).unwrap();
     }
     assert_eq!(locks.take(lock("more", Scope::Shared, false)), Err(LockRefused::Full));

@@ -272,7 +272,7 @@ mod tests {
     }
 
     fn arrived(control: &Control, bytes_arrived: u64) {
-        control.saw(&Progress { bytes_arrived, files_settled: 1, ..Progress::default() }, 3);
+        control.record_progress(&Progress { bytes_arrived, files_settled: 1, ..Progress::default() }, 3);
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
         let meters = Arc::new(Meters::default());
         let (job, native) = (control(), &meters.totals[Protocol::Native as usize]);
         let meter = meters.job(user(), &job, true);
-        job.meets(Some([192, 0, 2, 1].into()));
+        job.begin_attempt(Some([192, 0, 2, 1].into()));
         arrived(&job, 500);
         meters.update_totals();
         assert_eq!((native.bytes_in.get(), native.begun.get(), meters.live.count().1), (500, 1, 3));

@@ -17,11 +17,11 @@ impl Node {
         let port = self.port();
         let live = LiveConfiguration::open(config)?;
         let tls = tls_settings(&self.identity, &config.web)?;
-        let settings = port.web.prepare_settings(&config.web)?;
+        let settings = port.http.prepare_settings(&config.web)?;
         port.responders.check_available(&config.responders).map_err(NodeError::Datagrams)?;
         // From here on nothing fails.
         let changes = port.services.access.replace(live);
-        port.web.replace(settings);
+        port.http.replace(settings);
         port.responders.replace(config.responders.clone());
         port.services.responders.store(std::sync::Arc::new(config.responders.clone()));
         self.server.replace_tls(tls);

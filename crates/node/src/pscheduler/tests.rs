@@ -112,7 +112,7 @@ fn other_leads_and_invalid_tasks_are_refused() {
 #[test]
 fn tasks_are_bounded_and_idle_ones_are_removed() {
     let participant = Participant::default();
-    for number in 0..TASKS_MAX.0 as u128 {
+    for number in 0..TASKS_MAX.each as u128 {
         participant.add(id(number), lead(), 1, task(), NOW).unwrap();
     }
     assert_eq!(participant.add(id(999), lead(), 1, task(), NOW).unwrap_err().status, 403);

@@ -13,7 +13,7 @@ use probe::Stop;
 
 use super::order::{self, SchedulePlan, Target};
 use super::{ScheduleRecord, Schedules, unix_seconds_f};
-use crate::pscheduler::lead;
+use crate::pscheduler::leading;
 use crate::test_orders::{TestFailure, TestRun, tcp_order};
 
 /// How long a claim outlasts its test, seconds: for messages on their way, and streams that drain.
@@ -104,7 +104,7 @@ impl Schedules {
             return self.try_once(record, target, repeat, &access, None);
         }
         let seconds = length_s(&repeat.test) + GRACE_S;
-        let claim = Claim { token: random_token(), seconds, is_shy_of_transfers: repeat.waits_for_transfers };
+        let claim = Claim { token: random_token(), seconds, waits_for_transfers: repeat.waits_for_transfers };
         if let ClaimLine::Busy { why } = self.claim(&claim) {
             return Attempt::Busy(format!("this node: {why}"));
         }
@@ -115,7 +115,7 @@ impl Schedules {
 
     /// Claims this node, unless something else runs here.
     fn claim(&self, claim: &Claim) -> ClaimLine {
-        let transfers = if claim.is_shy_of_transfers { self.services.jobs.under_way() } else { 0 };
+        let transfers = if claim.waits_for_transfers { self.services.jobs.under_way() } else { 0 };
         self.services.claims.claim(claim, self.services.tests.obstacle(transfers, claim.seconds))
     }
 
@@ -167,7 +167,7 @@ impl Schedules {
     fn pscheduler(&self, record: &ScheduleRecord, at: &HostPort, tcp: &TcpProbe) -> Result<String, TestFailure> {
         let order = tcp_order(tcp)?;
         let is_over = || self.services.shutdown.has_begun();
-        let report = lead::test(self.address(at)?, &at.host, &order, &unix_seconds_f, &is_over)?;
+        let report = leading::lead_test(self.address(at)?, &at.host, &order, &unix_seconds_f, &is_over)?;
         line(record, "tcp", &report)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::HostPort;
 use model::id::Uuid;
 use model::v1::node::Found;
-use probe::stamp::stream::driver::{Far, Streams};
+use probe::stamp::stream::driver::{StreamTarget, Streams};
 use probe::stamp::stream::{Event, Settings};
 
 use super::order::{self, SchedulePlan, Target};
@@ -40,12 +40,12 @@ impl Schedules {
 
     fn try_stream(self: &Arc<Self>, id: &Uuid, target: &Target, settings: Settings) -> Result<(), String> {
         let remote = match target {
-            Target::Node(at) | Target::Stamp(at) => Far::Stamp(self.resolve(at)?),
-            Target::Ping(host) => Far::Ping(self.resolve(&HostPort { host: host.clone(), port: 1 })?.ip()),
+            Target::Node(at) | Target::Stamp(at) => StreamTarget::Stamp(self.resolve(at)?),
+            Target::Ping(host) => StreamTarget::Ping(self.resolve(&HostPort { host: host.clone(), port: 1 })?.ip()),
             Target::Twamp(at) => {
                 let session =
                     probe::twamp::begin(self.resolve(at)?, settings.test()).map_err(|error| error.to_string())?;
-                Far::Twamp { socket: session.socket, control: session.control }
+                StreamTarget::Twamp { socket: session.socket, control: session.control }
             }
             Target::Iperf3(_) | Target::Pscheduler(_) => return Err("its protocol has no streams".into()),
         };

@@ -20,7 +20,7 @@ fn insert(table: &mut Table, holder: &str, schedule: Schedule) -> Result<(), Una
 #[test]
 fn schedules_are_bounded() {
     let mut table = Table::default();
-    for number in 0..SCHEDULES_MAX.0 as u128 {
+    for number in 0..SCHEDULES_MAX.each as u128 {
         assert!(insert(&mut table, "a", schedule(number, 1.0)).is_ok());
     }
     assert!(matches!(insert(&mut table, "a", schedule(5_000, 1.0)), Err(Unaccepted::Full(_))));

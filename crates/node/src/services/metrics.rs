@@ -12,7 +12,7 @@ use wire::frame::Totals;
 use super::Services;
 use crate::access::ExportSpace;
 use crate::flows::User;
-use crate::meters::{JobOutcome, Reading, RefusalReason, label};
+use crate::meters::{JobOutcome, MetricsSnapshot, RefusalReason, label};
 use crate::test_service::KINDS;
 
 /// The user of an access, for the top talkers.
@@ -36,9 +36,9 @@ impl Services {
     }
 
     /// All metrics of this node; of the exports those that a principal may see, or all.
-    pub fn metrics(&self, access: Option<&Access>) -> Reading {
+    pub fn metrics(&self, access: Option<&Access>) -> MetricsSnapshot {
         self.update_totals();
-        let mut all = self.meters.read();
+        let mut all = self.meters.snapshot();
         let spaces = self.access.export_spaces(access);
         let each = |bytes: fn(&ExportSpace) -> u64| {
             spaces.iter().map(|export| (label("export", export.export.clone()), bytes(export))).collect()

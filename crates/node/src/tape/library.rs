@@ -10,7 +10,7 @@ use model::RelPath;
 use parking_lot::Mutex;
 use store::{Change, Guard};
 
-use super::notes::Notes;
+use super::notes::ArchiveNotes;
 use super::program::{FileReply, TapeProgram, Verb};
 
 /// Runs of `recall` at once; further files wait for the next run.
@@ -42,7 +42,7 @@ pub(crate) struct TapeLibrary {
     dir: PathBuf,
     waiting: Mutex<WaitingFiles>,
     /// Files that are not archived yet, across restarts.
-    notes: Notes,
+    notes: ArchiveNotes,
     /// Locked by a request for localities: one program at a time answers these.
     localities_lock: Mutex<()>,
 }
@@ -70,7 +70,7 @@ impl TapeLibrary {
             export: export.to_owned(),
             dir,
             waiting: Mutex::default(),
-            notes: Notes::new(state, export),
+            notes: ArchiveNotes::new(state, export),
             localities_lock: Mutex::default(),
         }
     }
@@ -234,7 +234,7 @@ impl Guard for ArchiveGuard {
         Ok(())
     }
 
-    fn is_gone(&self, path: &RelPath) {
+    fn removed(&self, path: &RelPath) {
         let path = path.to_string();
         self.0.waiting.lock().archives.remove(&path);
         self.0.notes.remove(&path);
@@ -305,7 +305,7 @@ mod tests {
         let guard = ArchiveGuard(Arc::clone(&library));
         let path = |name: &str| RelPath::parse(name.as_bytes()).unwrap();
         ["a", "b", "gone"].into_iter().for_each(|name| guard.added(&path(name)));
-        guard.is_gone(&path("gone"));
+        guard.removed(&path("gone"));
         wait("both are on tape", || {
             std::fs::read_to_string(dir.path().join("archived")).is_ok_and(|text| text.lines().count() == 2)
         });
@@ -324,7 +324,7 @@ mod tests {
         for name in ["a", "b/c", "gone", "removed"] {
             guard.added(&path(name));
         }
-        guard.is_gone(&path("gone"));
+        guard.removed(&path("gone"));
         std::fs::create_dir(dir.path().join("b")).unwrap();
         ["a", "b/c"].iter().for_each(|name| std::fs::write(dir.path().join(name), name).unwrap());
         let after = library(dir.path(), "[ $1 = archive ] && tee -a archived");

@@ -10,12 +10,12 @@ use sha2::{Digest, Sha256};
 
 /// The notes of one export.
 #[derive(Debug)]
-pub(crate) struct Notes(PathBuf);
+pub(crate) struct ArchiveNotes(PathBuf);
 
-impl Notes {
+impl ArchiveNotes {
     /// The notes of an export, below the state directory.
-    pub fn new(state: &Path, export: &str) -> Notes {
-        Notes(state.join("tape-archive").join(export))
+    pub fn new(state: &Path, export: &str) -> ArchiveNotes {
+        ArchiveNotes(state.join("tape-archive").join(export))
     }
 
     fn file(&self, path: &str) -> PathBuf {

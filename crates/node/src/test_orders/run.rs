@@ -108,7 +108,7 @@ impl TestRun {
         let address = session
             .peer_address()
             .ok_or_else(|| TestFailure::new(Fault::Path, format!("the connection to {} failed at once", plan.to)))?;
-        let socket = session.hold().map_err(local)?;
+        let socket = session.connection_handle().map_err(local)?;
         let mut node = RemoteNode::new(session, address, plan.to.to_string());
         node.limit_received_bytes(MESSAGES_BYTES_MAX).map_err(local)?;
         let (ends, over) = channel::<()>();
@@ -173,7 +173,7 @@ impl TestRun {
             }
             PlannedTest::Udp { order, is_forward } => {
                 let test = if *is_forward { task::send } else { task::receive };
-                let point = test(node, order, &udp::Watch::default(), stop)?;
+                let point = test(node, order, &udp::RunProgress::default(), stop)?;
                 self.report(&point, Some(node))
             }
             PlannedTest::Path(order) => {

@@ -9,10 +9,11 @@ use model::v1::node::{Probe, ProbeOrder, ProbeStage};
 use probe::Stop;
 
 use super::run::{TestFailure, TestRun};
+use crate::holder_bound::HolderBound;
 use crate::order_table::{OrderEntry, OrderTable, PageQuery};
 
 /// Tests that have not ended: of one holder, and of all.
-pub(crate) const UNENDED_MAX: (usize, usize) = (16, 64);
+pub(crate) const UNENDED_MAX: HolderBound = HolderBound { each: 16, all: 64 };
 /// Ended tests that are remembered; the oldest of the holder with the most are forgotten first.
 const REMEMBERED_MAX: usize = 1_000;
 /// Bytes of all their reports, within which they are remembered.
@@ -33,8 +34,8 @@ pub(super) struct Entry {
 }
 
 impl OrderEntry for Entry {
-    const RUNNING_MAX: (usize, usize) = (1, 1);
-    const UNENDED_MAX: (usize, usize) = UNENDED_MAX;
+    const RUNNING_MAX: HolderBound = HolderBound { each: 1, all: 1 };
+    const UNENDED_MAX: HolderBound = UNENDED_MAX;
 
     fn id(&self) -> Uuid {
         self.base.id

@@ -106,7 +106,7 @@ fn one_test_runs_at_a_time_and_holders_alternate() {
 fn waiting_tests_are_bounded_and_cancelled_ones_do_not_run() {
     let mut table = Table::default();
     let holder = access(1).holder().to_owned();
-    for id in 1..=UNENDED_MAX.0 as u128 {
+    for id in 1..=UNENDED_MAX.each as u128 {
         assert!(!table.orders.is_full_for(&holder));
         add(&mut table, 1, id);
     }

@@ -36,7 +36,7 @@ pub(super) struct Connector {
 impl Connector {
     pub fn new(timeouts: Timeouts, listen_address: SocketAddr, serves_one_copy: bool) -> Connector {
         // A node that exists for one copy has no second transfer that could use a pooled session.
-        let pool = SessionPool::new(if serves_one_copy { Duration::ZERO } else { timeouts.warm });
+        let pool = SessionPool::new(if serves_one_copy { Duration::ZERO } else { timeouts.kept });
         let allows_loopback = serves_one_copy || listen_address.ip().is_loopback();
         Connector {
             timeouts,
@@ -66,11 +66,16 @@ impl Connector {
     ///
     /// # Errors
     /// The node cannot be reached, or the policy forbids its address.
-    pub fn session(&self, rules: &AccessControl, to: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
+    pub fn session(
+        &self,
+        access_control: &AccessControl,
+        to: &Destination,
+        keys: &[AccessKey],
+    ) -> engine::Result<Session> {
         if let Some(session) = self.pool.take(to, keys) {
             return Ok(session);
         }
-        let mut session = self.dial(rules, to, keys)?;
+        let mut session = self.dial(access_control, to, keys)?;
         if !self.pool.idle_max().is_zero() {
             session.keep(self.pool.idle_max())?;
         }
@@ -81,8 +86,13 @@ impl Connector {
     ///
     /// # Errors
     /// The node cannot be reached, or the policy forbids its address.
-    pub fn dial(&self, rules: &AccessControl, to: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
-        let guard = rules.dial_guard(self.allows_loopback);
+    pub fn dial(
+        &self,
+        access_control: &AccessControl,
+        to: &Destination,
+        keys: &[AccessKey],
+    ) -> engine::Result<Session> {
+        let guard = access_control.dial_guard(self.allows_loopback);
         let trust = Trust::Fingerprints(vec![Fingerprint(to.node)]);
         let connect = Connect {
             plain: to.plain,
@@ -99,8 +109,8 @@ impl Connector {
     ///
     /// # Errors
     /// No key can be made, or the node cannot be reached.
-    pub fn loopback_session(&self, rules: &AccessControl, access: &Access) -> engine::Result<Session> {
-        let key = rules.loopback_key(access).map_err(refused)?;
+    pub fn loopback_session(&self, access_control: &AccessControl, access: &Access) -> engine::Result<Session> {
+        let key = access_control.loopback_key(access).map_err(refused)?;
         let ip = match self.listen_address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -108,7 +118,7 @@ impl Connector {
         };
         let to = HostPort { host: ip.to_string(), port: self.listen_address.port() };
         // Loopback traffic cannot be read by others; clear text is used only where the operator allows it.
-        let plain = rules.allows_plain();
+        let plain = access_control.allows_plain();
         Session::connect(&to, &Connect { plain, timeouts: self.timeouts, ..Connect::with_key(&key)? })
     }
 }
@@ -120,10 +130,10 @@ impl Transfers {
     /// The node cannot be reached, or the policy forbids its address.
     pub fn session_for_test(
         &self,
-        rules: &AccessControl,
+        access_control: &AccessControl,
         to: &Destination,
         keys: &[AccessKey],
     ) -> engine::Result<Session> {
-        self.connector.dial(rules, to, keys)
+        self.connector.dial(access_control, to, keys)
     }
 }

@@ -42,9 +42,9 @@ pub(crate) enum OtherEnd {
     /// From places on another node to here.
     Pull { from: HostPort, places: Vec<NodePlace> },
     /// From here to a server.
-    Out(String),
+    PushToServer(String),
     /// From a server to here.
-    In(Vec<String>),
+    PullFromServer(Vec<String>),
 }
 
 /// An order that has been read.
@@ -71,8 +71,8 @@ impl TransferPlan {
     pub fn other_address(&self) -> String {
         match &self.other_end {
             OtherEnd::Push { to, .. } | OtherEnd::Pull { from: to, .. } => to.to_string(),
-            OtherEnd::Out(url) => shown(url),
-            OtherEnd::In(urls) => urls.first().map_or_else(String::new, |url| shown(url)),
+            OtherEnd::PushToServer(url) => shown(url),
+            OtherEnd::PullFromServer(urls) => urls.first().map_or_else(String::new, |url| shown(url)),
         }
     }
 }
@@ -238,8 +238,8 @@ fn split_ends(source: OrderEnd, target: OrderEnd) -> Result<(Vec<NodePlace>, Oth
             (here, OtherEnd::Push { to, place: places.remove(0) })
         }
         (OrderEnd::Node(from, places), OrderEnd::Here(here)) => (here, OtherEnd::Pull { from, places }),
-        (OrderEnd::Here(here), OrderEnd::Server(mut urls)) => (here, OtherEnd::Out(urls.remove(0))),
-        (OrderEnd::Server(urls), OrderEnd::Here(here)) => (here, OtherEnd::In(urls)),
+        (OrderEnd::Here(here), OrderEnd::Server(mut urls)) => (here, OtherEnd::PushToServer(urls.remove(0))),
+        (OrderEnd::Server(urls), OrderEnd::Here(here)) => (here, OtherEnd::PullFromServer(urls)),
         _ => return Err(wrong("exactly one end of a transfer is a place of this node: /EXPORT/PATH")),
     })
 }
@@ -293,7 +293,7 @@ fn add_digests(options: &mut spec::Options, ordered: &Options, expected: &[Expec
 fn identity(order: &Order, other_end: &OtherEnd) -> Result<(Vec<AccessKey>, Option<Fingerprint>), Refusal> {
     let at = match other_end {
         OtherEnd::Push { to: at, .. } | OtherEnd::Pull { from: at, .. } => at,
-        OtherEnd::Out(_) | OtherEnd::In(_) => return Ok((Vec::new(), None)),
+        OtherEnd::PushToServer(_) | OtherEnd::PullFromServer(_) => return Ok((Vec::new(), None)),
     };
     let key = order.credentials.as_ref().and_then(|credentials| credentials.key.as_deref());
     identity_of(at, key, order.node.as_deref())
@@ -361,7 +361,7 @@ fn options(ordered: &Options, into: bool) -> Result<spec::Options, Refusal> {
         no_overwrite: ordered.no_overwrite,
         durable: ordered.durable,
         checksums,
-        delete: spec::Delete::said(ordered.delete, ordered.max_delete, ordered.force),
+        delete: spec::Delete::from_options(ordered.delete, ordered.max_delete, ordered.force),
         dry_run: ordered.dry_run,
         owner: ordered.owner,
         xattrs: ordered.xattrs,
@@ -412,8 +412,8 @@ mod tests {
             Some(OtherEnd::Push { to: at.clone(), place: place.clone() })
         );
         assert_eq!(other_end("lh://h:99/e/x%20y", "/d/"), Some(OtherEnd::Pull { from: at, places: vec![place] }));
-        assert_eq!(other_end("/d/a", "https://s/x"), Some(OtherEnd::Out("https://s/x".into())));
-        assert_eq!(other_end("s3://b/k", "/d/a"), Some(OtherEnd::In(vec!["s3://b/k".into()])));
+        assert_eq!(other_end("/d/a", "https://s/x"), Some(OtherEnd::PushToServer("https://s/x".into())));
+        assert_eq!(other_end("s3://b/k", "/d/a"), Some(OtherEnd::PullFromServer(vec!["s3://b/k".into()])));
         for (source, target) in [
             ("/d/a", "/d/b"),
             ("lh://h/e/x", "lh://h/e/y"),

@@ -12,7 +12,7 @@ use model::{Fault, Refusal};
 use remote::s3::Bucket;
 use remote::{Redirects, TokenSource, s3};
 
-use crate::access::refuse;
+use crate::access::refusal;
 use crate::dialling::Dialling;
 
 /// The credentials of an order, if it has any.
@@ -70,7 +70,7 @@ pub(super) fn place(url: &str, credentials: Option<&Credentials>, dialling: &Dia
     let dialer = remote_store::dialer(tls, Arc::clone(&dialling.guard));
     // The dialer checks the address of every redirect like the first one.
     let settings = RemoteSettings { dialer, redirects: Redirects::Anywhere, patience: PATIENCE };
-    remote_store::open(url, settings, &OrderCredentials(credentials)).map_err(|error| refuse(&error))
+    remote_store::open(url, settings, &OrderCredentials(credentials)).map_err(|error| refusal(&error))
 }
 
 /// The sources on a server.
@@ -86,7 +86,7 @@ pub(super) fn sources(
         let store = place(url, credentials, dialling).map_err(refused)?;
         store.source().map_err(|error| match error {
             remote_store::Error::Store(error) => error.into(),
-            error => refused(refuse(&error)),
+            error => refused(refusal(&error)),
         })
     };
     let roots = urls.iter().map(root).collect::<engine::Result<Vec<_>>>()?;

@@ -9,6 +9,7 @@ use model::v1::node::Order;
 use super::spent::{SPENT_MAX, SpentIds};
 use super::table::{UNENDED_MAX, footprint};
 use super::{Transfers, Unaccepted, now_s};
+use crate::holder_bound::HolderBound;
 
 impl Transfers {
     /// Reserves the memory of a new order, and checks that its id can be remembered after its end.
@@ -22,14 +23,14 @@ impl Transfers {
             (table.orders.is_full_for(holder), table.orders.known(holder))
         };
         if is_full {
-            let (own, all) = UNENDED_MAX;
+            let HolderBound { each, all } = UNENDED_MAX;
             return Err(full(format!(
-                "at most {own} transfers of one holder and {all} in all wait or run at once; order again when some have ended"
+                "at most {each} transfers of one holder and {all} in all wait or run at once; order again when some have ended"
             )));
         }
         if !self.spent().has_room(holder, known, now_s()) {
-            let own = SPENT_MAX.0;
-            return Err(full(format!("a holder orders at most {own} transfers within a day; order again tomorrow")));
+            let each = SPENT_MAX.each;
+            return Err(full(format!("a holder orders at most {each} transfers within a day; order again tomorrow")));
         }
         let mut part = self.budget.part(holder);
         part.grow(footprint(order)).map_err(|why| full(why.to_string()))?;

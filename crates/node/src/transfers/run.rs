@@ -28,7 +28,7 @@ use crate::session_pool::Destination;
 
 /// A transfer under way.
 pub(super) struct TransferRun<'a> {
-    pub rules: &'a AccessControl,
+    pub access_control: &'a AccessControl,
     pub connector: &'a Connector,
     pub order: &'a Order,
     pub plan: &'a TransferPlan,
@@ -75,11 +75,11 @@ impl TransferRun<'_> {
             OtherEnd::Pull { places, .. } => {
                 self.run_engine(Ends::Pull { sources: places.clone(), target: &receiving_here })
             }
-            OtherEnd::In(urls) => {
+            OtherEnd::PullFromServer(urls) => {
                 let sources = || sources_there(urls);
                 self.run_engine(Ends::Push { sources: &sources, target: self.plan.here[0].clone() })
             }
-            OtherEnd::Out(url) => {
+            OtherEnd::PushToServer(url) => {
                 let receiving = |options: &Options, waker: Waker| self.receiving_there(url, options, waker);
                 self.run_engine(Ends::Pull { sources: self.plan.here.clone(), target: &receiving })
             }
@@ -93,21 +93,21 @@ impl TransferRun<'_> {
         };
         // A session with this node itself has no path whose history or shares would matter.
         let has_path = self.destination().is_some();
-        let means = SessionParts {
-            history: has_path.then(|| self.rules.history()),
-            path_shares: has_path.then(|| self.rules.path_shares()),
-            streams_max: self.rules.policy().third_party.max_streams.into(),
+        let session_parts = SessionParts {
+            history: has_path.then(|| self.access_control.history()),
+            path_shares: has_path.then(|| self.access_control.path_shares()),
+            streams_max: self.access_control.policy().third_party.max_streams.into(),
             ..SessionParts::default()
         };
         let transfer = engine::transfer::Transfer {
             id: JobId(self.order.id),
             options: self.plan.options.clone(),
             congestion: self.order.congestion.clone(),
-            means,
+            session_parts,
             ends,
             files: self.plan.files.as_ref().map(|files| files.list.clone()),
             retry_for: self.plan.retry_for,
-            once: false,
+            is_piped: false,
             begun: self.begun,
             is_retry_useful: None,
             control: self.control,
@@ -121,7 +121,7 @@ impl TransferRun<'_> {
             (TransferEvent::Job(_), _) => {}
             (TransferEvent::Retry(error, pause), _) => {
                 let error = self.without_secrets(&error.to_string());
-                tracing::info!(job = %transfer.id, error, pause_s = pause.as_secs(), "the path broke; trying again");
+                tracing::info!(job = %transfer.id, error, pause_s = pause.as_secs(), "the connection broke; trying again");
             }
         };
         let done =
@@ -146,18 +146,18 @@ impl TransferRun<'_> {
 
     fn connect(&self) -> engine::Result<Session> {
         // Checked at every attempt, because the grant may have been revoked.
-        if !self.rules.may_continue(self.access) {
+        if !self.access_control.may_continue(self.access) {
             let reason = "the access key that began this job is not valid any more";
             return Err(Error::Refused { peer: "the source node".into(), refusal: Refusal::new(Fault::Auth, reason) });
         }
         match self.destination() {
-            Some(destination) => self.connector.session(self.rules, &destination, &self.plan.keys),
-            None => self.connector.loopback_session(self.rules, self.access),
+            Some(destination) => self.connector.session(self.access_control, &destination, &self.plan.keys),
+            None => self.connector.loopback_session(self.access_control, self.access),
         }
     }
 
     fn sources_here(&self) -> engine::Result<Vec<SourceRoot>> {
-        let roots = self.plan.here.iter().map(|place| self.rules.source(self.access, place));
+        let roots = self.plan.here.iter().map(|place| self.access_control.source(self.access, place));
         let refused = |refusal| Error::Refused { peer: "the source node".into(), refusal };
         roots.collect::<Result<_, _>>().map_err(refused)
     }
@@ -166,7 +166,7 @@ impl TransferRun<'_> {
     fn receiving_here(&self, options: &Options, waker: Waker) -> engine::Result<Arc<Receiving>> {
         let tag = tag()?;
         let order = self.open(options);
-        let place = self.rules.target(self.access, &order, &tag).map_err(refused)?;
+        let place = self.access_control.target(self.access, &order, &tag).map_err(refused)?;
         Ok(place.receive(options.clone(), tag, waker))
     }
 
@@ -186,7 +186,7 @@ impl TransferRun<'_> {
             places: self.plan.here.clone(),
             options: options.clone(),
             congestion: None,
-            steer: self.control.steer().0,
+            steer: self.control.settings().0,
             listed: false,
         }
     }
@@ -200,14 +200,20 @@ fn tag() -> engine::Result<String> {
 ///
 /// # Errors
 /// The principal lacks a right, or a source does not exist.
-pub(super) fn check(rules: &AccessControl, access: &Access, order: &Order, plan: &TransferPlan) -> Result<(), Refusal> {
+pub(super) fn check(
+    access_control: &AccessControl,
+    access: &Access,
+    order: &Order,
+    plan: &TransferPlan,
+) -> Result<(), Refusal> {
     match plan.other_end {
-        OtherEnd::Push { .. } | OtherEnd::Out(_) => {
-            let roots = plan.here.iter().map(|place| rules.source(access, place)).collect::<Result<Vec<_>, _>>()?;
+        OtherEnd::Push { .. } | OtherEnd::PushToServer(_) => {
+            let roots =
+                plan.here.iter().map(|place| access_control.source(access, place)).collect::<Result<Vec<_>, _>>()?;
             engine::scan::distinct_names(&roots)
         }
-        OtherEnd::Pull { .. } | OtherEnd::In(_) => {
-            rules.may_receive(access, &plan.here[0], *order.id.as_bytes(), &plan.options)
+        OtherEnd::Pull { .. } | OtherEnd::PullFromServer(_) => {
+            access_control.may_receive(access, &plan.here[0], *order.id.as_bytes(), &plan.options)
         }
     }
 }

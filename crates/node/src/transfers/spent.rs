@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::holder_bound::HolderBound;
 use model::id::Uuid;
 use sha2::{Digest, Sha256};
 
@@ -18,7 +19,7 @@ use sha2::{Digest, Sha256};
 pub(crate) const SPENT_FOR: Duration = Duration::from_secs(24 * 3600);
 /// Ids of one holder, and of all, that are spent or will be: beyond that no order is accepted, because its id could not be kept.
 /// They take at most 67 MiB of memory (2^21 entries of 33 bytes) and 31 MiB of disk.
-pub(crate) const SPENT_MAX: (usize, usize) = (250_000, 1_000_000);
+pub(crate) const SPENT_MAX: HolderBound = HolderBound { each: 250_000, all: 1_000_000 };
 
 const ROW_BYTES: usize = 32;
 
@@ -56,7 +57,7 @@ impl SpentIds {
             let Some((id, rest)) = row.split_first_chunk::<16>() else { continue };
             let number = |at: usize| rest[at..at + 8].iter().fold(0u64, |all, byte| all << 8 | u64::from(*byte));
             let row = Row { until_s: number(0), holder: number(8) };
-            if row.until_s > now_s && spent.rows.len() < SPENT_MAX.1 {
+            if row.until_s > now_s && spent.rows.len() < SPENT_MAX.all {
                 spent.insert(Uuid::from_bytes(*id), row);
             }
         }
@@ -86,7 +87,7 @@ impl SpentIds {
     pub fn has_room(&mut self, holder: &str, (own, all): (usize, usize), now_s: u64) -> bool {
         self.sweep(now_s);
         let spent = self.each.get(&holder_hash(holder)).copied().unwrap_or(0);
-        spent + own < SPENT_MAX.0 && self.rows.len() + all < SPENT_MAX.1
+        spent + own < SPENT_MAX.each && self.rows.len() + all < SPENT_MAX.all
     }
 
     /// Adds an id, which is spent from now on.
@@ -150,7 +151,7 @@ fn encode(id: &Uuid, row: Row) -> [u8; ROW_BYTES] {
     bytes
 }
 
-const _: () = assert!(SPENT_MAX.1 * ROW_BYTES <= 32 << 20);
+const _: () = assert!(SPENT_MAX.all * ROW_BYTES <= 32 << 20);
 
 #[cfg(test)]
 mod tests {
@@ -185,10 +186,12 @@ mod tests {
     fn each_holder_has_room_of_its_own() {
         let mut spent = SpentIds::default();
         (0..10).for_each(|n| spent.add(id(n), "me", 0).unwrap());
-        assert!(spent.has_room("me", (SPENT_MAX.0 - 11, 0), 0) && !spent.has_room("me", (SPENT_MAX.0 - 10, 0), 0));
-        assert!(spent.has_room("you", (SPENT_MAX.0 - 1, 0), 0));
-        assert!(!spent.has_room("you", (0, SPENT_MAX.1 - 10), 0));
-        assert!(spent.has_room("me", (SPENT_MAX.0 - 1, 0), DAY), "their time is over");
+        assert!(
+            spent.has_room("me", (SPENT_MAX.each - 11, 0), 0) && !spent.has_room("me", (SPENT_MAX.each - 10, 0), 0)
+        );
+        assert!(spent.has_room("you", (SPENT_MAX.each - 1, 0), 0));
+        assert!(!spent.has_room("you", (0, SPENT_MAX.all - 10), 0));
+        assert!(spent.has_room("me", (SPENT_MAX.each - 1, 0), DAY), "their time is over");
         assert!(spent.each.is_empty() && spent.rows.is_empty());
     }
 

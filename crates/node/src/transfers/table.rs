@@ -17,14 +17,15 @@ use sha2::{Digest, Sha256};
 use super::file_list::Outcomes;
 use super::order::{bare, ends, first_sources, live_settings};
 use super::records::TransferRecord;
+use crate::holder_bound::HolderBound;
 use crate::order_table::{OrderEntry, OrderTable, Page, PageQuery};
 
 /// Transfers under way at once: of one holder, and of all.
-pub(crate) const RUNNING_MAX: (usize, usize) = (64, 256);
+pub(crate) const RUNNING_MAX: HolderBound = HolderBound { each: 64, all: 256 };
 /// Transfers that have not ended: of one holder, and of all.
-pub(crate) const UNENDED_MAX: (usize, usize) = (10_000, 20_000);
+pub(crate) const UNENDED_MAX: HolderBound = HolderBound { each: 10_000, all: 20_000 };
 /// Bytes of their orders: of one holder, and of all.
-pub(crate) const UNENDED_BYTES_MAX: (usize, usize) = (32 << 20, 128 << 20);
+pub(crate) const UNENDED_BYTES_MAX: HolderBound = HolderBound { each: 32 << 20, all: 128 << 20 };
 /// Ended transfers that are remembered; the oldest of the holder with the most are forgotten first.
 pub(crate) const REMEMBERED_MAX: usize = 10_000;
 /// Bytes of ended transfers, with their receipts on disk.
@@ -236,8 +237,8 @@ impl Entry {
 }
 
 impl OrderEntry for Entry {
-    const RUNNING_MAX: (usize, usize) = RUNNING_MAX;
-    const UNENDED_MAX: (usize, usize) = UNENDED_MAX;
+    const RUNNING_MAX: HolderBound = RUNNING_MAX;
+    const UNENDED_MAX: HolderBound = UNENDED_MAX;
 
     fn id(&self) -> Uuid {
         self.order.id

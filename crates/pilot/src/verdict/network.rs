@@ -277,7 +277,7 @@ fn shared(facts: &NetworkFacts<'_>) -> Option<Limit> {
     let shares = ends.iter().filter_map(|(account, end)| Some((account.map(|a| a.share_bit_s)?, *end)));
     let (share, end) = shares.filter(|(share, _)| *share > 0).min()?;
     let evidence = format!(
-        "the path was full, and other jobs of the {end} node have their parts of it: this one's is {}",
+        "the path was full, and shared with other jobs of the {end} node; this job's share is {}",
         BitRate(share)
     );
     Some(limit("network", evidence, "a faster path, or a --limit on the other jobs (`longhaul job` lists them)"))

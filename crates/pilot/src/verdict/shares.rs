@@ -118,7 +118,7 @@ impl LimitingPart {
 }
 
 /// The limiting part that the shares of both ends show, as far as both are known.
-pub fn held(sender: Option<&Shares>, receiver: Option<&Shares>) -> LimitingPart {
+pub fn limiting_part(sender: Option<&Shares>, receiver: Option<&Shares>) -> LimitingPart {
     if sender.is_some_and(Shares::is_capped) {
         return LimitingPart::Cap;
     }

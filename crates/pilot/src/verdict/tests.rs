@@ -231,9 +231,10 @@ fn the_reason_for_idle_senders_is_named() {
 fn outages_and_waits_at_the_target_are_named() {
     let full = || report(account(WAITING, LITTLE), account(WAITING, LITTLE), stream());
     let elapsed = Duration::from_secs(60);
-    let of = |report: &Measured, away| of(&Case { limit_bit_s: 1, away, ..Case::new(report, true, elapsed) });
+    let of =
+        |report: &Measured, away| of(&Case { limit_bit_s: 1, unreachable: away, ..Case::new(report, true, elapsed) });
     let s = Duration::from_secs;
-    expect(&of(&full(), s(45)), "outage", "away for 45.0 s of 60.0 s", "probe path");
+    expect(&of(&full(), s(45)), "outage", "unreachable for 45.0 s of 60.0 s", "probe path");
     expect(&of(&full(), s(5)), "network", "", "");
     let waited = |space, writer| Measured { waited: TargetWaits { space: s(space), writer: s(writer) }, ..full() };
     expect(&of(&waited(30, 4), s(5)), "space", "full for 30.0 s", "--wait-space");
@@ -265,7 +266,7 @@ fn shares_of_other_jobs_and_few_round_trips_are_named() {
     let waiting = || account(WAITING, LITTLE);
     let sharing = Account { share_bit_s: 400_000_000, capacity_bit_s: 900_000_000, ..waiting() };
     let shared = verdict(&report(waiting(), sharing, stream()), 0);
-    expect(&shared, "network", "other jobs of the receiving node have their parts of it: this one's is 400 Mbit/s", "");
+    expect(&shared, "network", "shared with other jobs of the receiving node; this job's share is 400 Mbit/s", "");
     let idle = account([0.0, 0.2, 0.3, 0.0, 9.5], LITTLE);
     let quick = report(idle, waiting(), stream());
     let elapsed = Duration::from_millis(1540);
@@ -308,7 +309,7 @@ fn the_shares_of_a_moment_are_judged_like_those_of_a_job() {
         (Some(Shares { pace: 0.6, socket: 0.4, ..Shares::default() }), Some(waits), LimitingPart::Cap),
         (Some(Shares { idle: 0.6, socket: 0.4, ..Shares::default() }), None, LimitingPart::Orders),
     ] {
-        assert_eq!(held(sender.as_ref(), receiver.as_ref()), wanted, "{sender:?} {receiver:?}");
+        assert_eq!(limiting_part(sender.as_ref(), receiver.as_ref()), wanted, "{sender:?} {receiver:?}");
     }
     assert_eq!(LimitingPart::ALL.len(), 7);
     assert_eq!(spare([100.0, 4.0, 5.0, 0.0].into_iter()), 0.5);

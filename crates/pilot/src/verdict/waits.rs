@@ -13,17 +13,17 @@ const MUCH: f64 = 0.4;
 /// The longest wait, if it took much of the time.
 pub(super) fn verdict(case: &Case<'_>) -> Option<Limit> {
     let waited = case.measured.waited;
-    let elapsed = case.in_all.as_secs_f64();
-    let waits = [(case.away, "outage"), (waited.space, "space"), (waited.writer, "lock")];
+    let elapsed = case.all_attempts.as_secs_f64();
+    let waits = [(case.unreachable, "outage"), (waited.space, "space"), (waited.writer, "lock")];
     let (longest, part) = waits.into_iter().max_by_key(|(span, _)| *span)?;
     if longest.is_zero() || longest.as_secs_f64() < elapsed * MUCH {
         return None;
     }
-    let duration = format!("{} of {}", seconds(longest), seconds(case.in_all));
+    let duration = format!("{} of {}", seconds(longest), seconds(case.all_attempts));
     Some(match part {
         "outage" => {
             let went_on = if !case.measured.failed { ", and the job went on by itself" } else { "" };
-            let evidence = format!("the path or the other end was away for {duration}{went_on}");
+            let evidence = format!("the path or the other end was unreachable for {duration}{went_on}");
             limit(
                 part,
                 evidence,

@@ -43,7 +43,8 @@ pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
     {
         let added = loaded.median_s - idle.median_s;
         if added > BLOATED_S && loaded.median_s > idle.median_s * BLOATED {
-            let evidence = format!("round trips grow from {} to {} beside TCP", ms(idle.median_s), ms(loaded.median_s));
+            let evidence =
+                format!("round trips grow from {} to {} while TCP runs", ms(idle.median_s), ms(loaded.median_s));
             let remedy = "a shorter or managed queue (fq_codel, cake) at the bottleneck, or senders that pace";
             causes.push(cause(Kind::Bufferbloat, None, 0.25, evidence, remedy));
         }

@@ -11,7 +11,7 @@ use super::datagrams::{self, HELLO, Pace, WELCOME};
 use super::message::{Params, Results, StreamResult};
 use super::stream_id;
 use crate::error::{Error, Result};
-use crate::host::Watch;
+use crate::host::HostUsage;
 use crate::stop::Stop;
 use crate::tcp::intervals::IntervalRecorder;
 use crate::tcp::stream::{StreamPool, StreamSettings, TestStream};
@@ -118,7 +118,7 @@ fn params(order: &Order) -> Params {
 /// The server cannot be reached, is busy, violates the protocol, or ends the test.
 pub fn test(to: SocketAddr, order: &Order, stop: &Stop, note: &mut dyn FnMut(&Interval)) -> Result<Report> {
     check(order)?;
-    let watch = Watch::begin();
+    let watch = HostUsage::begin();
     let params = params(order);
     let mut session = Session::begin(to, &params, stop)?;
     let mut flows = Vec::new();

@@ -61,7 +61,7 @@ pub(super) fn read_header(datagram: &[u8], wide: bool) -> Option<(f64, u64)> {
 
 /// Counters of a stream.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct DatagramCounts {
     /// Payload bytes.
     pub bytes: u64,
     /// Datagrams sent; at a receiver the highest number received.
@@ -76,7 +76,7 @@ pub(super) struct Tally {
     transit_s: Option<f64>,
 }
 
-impl Tally {
+impl DatagramCounts {
     /// Counts a received datagram; `sent` and `arrived` are seconds since 1970.
     pub(super) fn record(&mut self, bytes: usize, number: u64, sent: f64, arrived: f64) {
         self.bytes += bytes as u64;
@@ -132,7 +132,7 @@ pub(super) struct Pace {
 struct DatagramThread {
     id: u32,
     sends: bool,
-    tally: Arc<Mutex<Tally>>,
+    tally: Arc<Mutex<DatagramCounts>>,
     thread: JoinHandle<io::Result<()>>,
 }
 
@@ -145,11 +145,11 @@ pub(super) struct DatagramPool {
     started: Instant,
 }
 
-fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
+fn lock(tally: &Mutex<DatagramCounts>) -> MutexGuard<'_, DatagramCounts> {
     tally.lock()
 }
 
-fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, stop_sending: &AtomicBool) -> io::Result<()> {
+fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<DatagramCounts>, stop_sending: &AtomicBool) -> io::Result<()> {
     let mut datagram = vec![0; pace.bytes];
     fastrand::Rng::with_seed(pace.bytes as u64).fill(&mut datagram);
     let gap = match pace.rate_bit_s {
@@ -192,7 +192,7 @@ fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, stop_sending: &Ato
 fn receive(
     socket: &UdpSocket,
     wide: bool,
-    tally: &Mutex<Tally>,
+    tally: &Mutex<DatagramCounts>,
     abandon: &AtomicBool,
     started: Instant,
 ) -> io::Result<()> {
@@ -239,7 +239,7 @@ impl DatagramPool {
         let timeouts =
             socket.set_read_timeout(Some(IO_TIMEOUT)).and_then(|()| socket.set_write_timeout(Some(IO_TIMEOUT)));
         timeouts.map_err(host("set up a socket"))?;
-        let tally = Arc::<Mutex<Tally>>::default();
+        let tally = Arc::<Mutex<DatagramCounts>>::default();
         let started = self.started;
         let shared = Arc::clone(&tally);
         let stop_sending = Arc::clone(&self.stop_sending);
@@ -269,7 +269,7 @@ impl DatagramPool {
     }
 
     /// Each stream's number, whether it sends, and what was counted so far.
-    pub(super) fn sample(&self) -> Vec<(u32, bool, Tally)> {
+    pub(super) fn sample(&self) -> Vec<(u32, bool, DatagramCounts)> {
         self.members.iter().map(|member| (member.id, member.sends, lock(&member.tally).clone())).collect()
     }
 
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn loss_and_order_are_counted_by_stocks_rules() {
-        let mut tally = Tally::default();
+        let mut tally = DatagramCounts::default();
         for (number, sent, arrived) in [(1, 0.0, 1.0), (2, 1.0, 2.0), (5, 4.0, 5.016), (4, 3.0, 5.02), (6, 5.0, 6.0)] {
             tally.record(100, number, sent, arrived);
         }
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn the_largest_numbers_do_not_overflow() {
-        let mut tally = Tally::default();
+        let mut tally = DatagramCounts::default();
         tally.record(1, 1 << 63, 0.0, 0.0);
         tally.record(1, u64::MAX, 0.0, 0.0);
         assert_eq!((tally.lost, tally.packets), (i64::MAX, u64::MAX));

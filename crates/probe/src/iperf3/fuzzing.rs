@@ -5,7 +5,7 @@ use model::v1::probe::tcp::{End, Flow, Order, Total};
 
 use super::client::server_end;
 use super::control::{COOKIE_BYTES, Cookie};
-use super::datagrams::{Tally, is_hello, read_header};
+use super::datagrams::{DatagramCounts, is_hello, read_header};
 use super::message::{Params, Results};
 use crate::tcp::directions;
 
@@ -46,7 +46,7 @@ pub fn iperf3_results(bytes: &[u8]) {
 /// Datagrams of a stream, each after a byte with its length; the first byte decides how wide their numbers are.
 pub fn iperf3_datagrams(bytes: &[u8]) {
     let Some((wide, mut rest)) = bytes.split_first() else { return };
-    let mut tally = Tally::default();
+    let mut tally = DatagramCounts::default();
     while let Some((length, datagrams)) = rest.split_first() {
         let (datagram, others) = datagrams.split_at(usize::from(*length).min(datagrams.len()));
         rest = others;

@@ -61,7 +61,7 @@ pub struct TestRecord {
 ///
 /// It is called with 0 before a test begins, four times a second while the test runs, and with the rest once it is over, however
 /// it ended: the sum is all that the test has moved. The thread that serves the test calls it, so it must be quick.
-pub type Moved<'a> = &'a dyn Fn(IpAddr, u64) -> bool;
+pub type ReportBytes<'a> = &'a dyn Fn(IpAddr, u64) -> bool;
 
 /// A server of iperf3 tests. Clones share the tests in progress.
 #[derive(Clone, Default)]
@@ -81,13 +81,13 @@ const WRONG_DURATION: i32 = 5;
 const WRONG_STREAMS: i32 = 6;
 const WRONG_PARAMS: i32 = 114;
 
-/// Time between calls of [`Moved`].
+/// Time between calls of [`ReportBytes`].
 const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The bytes of a test that were passed to [`Moved`].
+/// The bytes of a test that were passed to [`ReportBytes`].
 struct MovedReport<'a> {
     address: IpAddr,
-    moved: Moved<'a>,
+    moved: ReportBytes<'a>,
     /// Bytes reported so far.
     reported: u64,
     /// When they were reported.
@@ -133,7 +133,13 @@ impl Server {
     /// # Errors
     /// The peer vanishes, violates the protocol, or asks for more than the bounds or `moved` allow. The peer has been notified.
     /// [`Error::Interrupted`]: stopped.
-    pub fn serve(&self, socket: TcpStream, accepted: u64, stop: &Stop, moved: Moved<'_>) -> Result<Option<TestRecord>> {
+    pub fn serve(
+        &self,
+        socket: TcpStream,
+        accepted: u64,
+        stop: &Stop,
+        moved: ReportBytes<'_>,
+    ) -> Result<Option<TestRecord>> {
         let cookie = {
             let copy = socket.try_clone().map_err(|source| Error::Host { doing: "copy a socket", source })?;
             let mut control = Control::new(copy, stop)?;

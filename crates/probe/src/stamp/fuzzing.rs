@@ -6,7 +6,7 @@ use super::clock::Reading;
 use super::delays::{Delays, Times};
 use super::packet::{Answer, BASE, Question, is_answer};
 use super::reflect::{AnswerClock, QuestionArrival, Reflector, Refusal, Trust};
-use super::tally::Tally;
+use super::tally::PacketCounts;
 use super::tlv::{HEAD, walk};
 
 /// Sessions of the reflector: few, so that the table gets full.
@@ -75,7 +75,7 @@ pub fn stamp_answer(bytes: &[u8]) {
 /// whether a closing packet was sent before it, the packet that it answers, and the reflector's own number.
 pub fn stamp_counts(bytes: &[u8]) {
     let Some((packets, rest)) = bytes.split_first() else { return };
-    let mut tally = Tally::new(0);
+    let mut tally = PacketCounts::new(0);
     (0..*packets).for_each(|_| tally.sent());
     for [kind, sequence @ .., a, b, c, d] in rest.as_chunks::<7>().0 {
         if *kind >= 0xf0 {

@@ -21,7 +21,7 @@ use super::clock::{Clock, Reading};
 use super::delays::{DelayHistogram, Delays, Times};
 use super::packet::{Answer, BASE, PACKET_MAX, Question, Timestamp};
 use super::reflect::{is_temporary, set_ttl};
-use super::tally::{AnswerKind, Tally};
+use super::tally::{AnswerKind, PacketCounts};
 use super::tlv;
 use crate::{Error, Result, Stop};
 use flight::{Flight, Slot};
@@ -70,7 +70,7 @@ struct Sender<'a> {
     peer: String,
     packet: Vec<u8>,
     buffer: Vec<u8>,
-    tally: Tally,
+    tally: PacketCounts,
     delays: Delays,
     flight: Flight,
     /// Number and time of each closing packet.
@@ -142,7 +142,7 @@ impl<'a> Sender<'a> {
             peer,
             packet: blank(order.packet_bytes),
             buffer: vec![0; PACKET_MAX],
-            tally: Tally::new(window),
+            tally: PacketCounts::new(window),
             delays: Delays::new(reading.offset_ns(), order.packets(), order.rate_packets_s),
             flight: Flight::default(),
             closers: Vec::new(),

@@ -62,7 +62,7 @@ struct Numbers {
 
 /// Counts packets and answers.
 #[derive(Debug)]
-pub struct Tally {
+pub struct PacketCounts {
     /// Packets of the test that left.
     sent: u64,
     /// Closing packets that left, and the set of those that were answered.
@@ -96,10 +96,10 @@ pub struct Tally {
     window: usize,
 }
 
-impl Tally {
+impl PacketCounts {
     /// A tally that waits for `window` further answers before it takes the order at the reflector as known.
-    pub fn new(window: usize) -> Tally {
-        Tally {
+    pub fn new(window: usize) -> PacketCounts {
+        PacketCounts {
             sent: 0,
             closers: 0,
             closers_answered: Bits::default(),

@@ -7,7 +7,7 @@ use model::fault::Blame;
 use model::v1::probe::{Failure, FlowLine, Flows, FlowsDone, Task, Token};
 
 use crate::flow::{self, FLOWS_MAX, Test};
-use crate::host::Watch;
+use crate::host::HostUsage;
 use crate::stamp::{HostClock, Reflector, Trust};
 use crate::udp::{self, datagram};
 use crate::{Error, Result, Stop, route, stamp};
@@ -45,7 +45,7 @@ pub fn longest(flows: &Flows) -> Result<Duration> {
 }
 
 /// Called with the bytes moved since the last call; `false` ends the test.
-pub type Moved<'a> = &'a dyn Fn(u64) -> bool;
+pub type ReportBytes<'a> = &'a dyn Fn(u64) -> bool;
 
 /// Does the far end's half of a task for a session from `near`, over sockets that share the port of `local` with the node's own socket.
 /// `report` sends a line to the near end, and returns whether the near end still reads.
@@ -55,8 +55,10 @@ pub type Moved<'a> = &'a dyn Fn(u64) -> bool;
 pub fn answer(
     tests: &flow::Flows,
     order: &Flows,
-    (near, local): (IpAddr, SocketAddr),
-    (stop, moved): (&Stop, Moved<'_>),
+    near: IpAddr,
+    local: SocketAddr,
+    stop: &Stop,
+    moved: ReportBytes<'_>,
     report: &mut dyn FnMut(&FlowLine) -> bool,
 ) -> Result<()> {
     let result = carry_out(tests, order, near, local, stop, moved, report);
@@ -78,14 +80,14 @@ fn carry_out(
     near: IpAddr,
     local: SocketAddr,
     stop: &Stop,
-    moved: Moved<'_>,
+    moved: ReportBytes<'_>,
     report: &mut dyn FnMut(&FlowLine) -> bool,
 ) -> Result<FlowsDone> {
     let lasts = longest(order)?;
     let Some(mut test) = tests.begin(order.token, near) else {
         return Err(Error::Order("another test has this token".into()));
     };
-    let watch = Watch::begin();
+    let watch = HostUsage::begin();
     if !report(&FlowLine::Waiting) {
         return Err(Error::Interrupted);
     }
@@ -101,7 +103,7 @@ struct FarHalf<'a> {
     sockets: &'a [UdpSocket],
     lasts: Duration,
     stop: &'a Stop,
-    moved: Moved<'a>,
+    moved: ReportBytes<'a>,
     test: &'a mut Test,
     report: &'a mut dyn FnMut(&FlowLine) -> bool,
 }
@@ -111,7 +113,7 @@ struct FarHalf<'a> {
 struct WorkerControl {
     stop: Stop,
     ending: udp::EndNotice,
-    watch: udp::Watch,
+    watch: udp::RunProgress,
 }
 
 impl FarHalf<'_> {
@@ -135,7 +137,7 @@ impl FarHalf<'_> {
                 })
             }
             Task::Send { run, order } => self.work(&control, || {
-                flow::wait_for_go(socket, &token, &control.stop)?;
+                flow::wait_until_ready(socket, &token, &control.stop)?;
                 let sent = udp::send(socket, order, flow(*run), &control.watch, &control.stop)?;
                 Ok(FlowsDone { sent: Some(sent), ..done })
             }),

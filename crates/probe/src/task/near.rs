@@ -12,7 +12,7 @@ use model::v1::probe::route::{Route, RouteOrder, Routes};
 use model::v1::probe::udp::{UdpOrder, UdpPoint, UdpRequestOrder, UdpRequests};
 use model::v1::probe::{Failure, FlowLine, Flows, FlowsDone, Task, Token};
 
-use crate::host::Watch;
+use crate::host::HostUsage;
 use crate::udp::datagram;
 use crate::{Error, Result, Stop, flow, route, stamp, udp};
 
@@ -31,7 +31,7 @@ pub trait Peer {
     /// The peer's name in messages.
     fn name(&self) -> &str;
     /// Receives the measured use of both hosts during the last task.
-    fn saw(&mut self, hosts: Hosts) {
+    fn record_hosts(&mut self, hosts: Hosts) {
         drop(hosts);
     }
 }
@@ -70,7 +70,7 @@ pub fn run<T: Send>(
     let sent = OnceLock::new();
     let (signal, signals) = channel();
     let mut done = None;
-    let watch = Watch::begin();
+    let watch = HostUsage::begin();
     let (found, session) = std::thread::scope(|scope| {
         let near = NearHalf { to, order: &order, stop, ready: &ready, sent: &sent, signals };
         let near = scope.spawn(move || near.run(work));
@@ -94,7 +94,7 @@ pub fn run<T: Send>(
         (Some(Err(error)), _) => Err(error),
         (_, Some(Err(Failure { fault, why }))) => Err(Error::Far { peer: name, fault, why }),
         (Some(Ok(found)), Some(Ok(done))) => {
-            peer.saw(Hosts { near: watch.read(), far: Some(done.host.clone()) });
+            peer.record_hosts(Hosts { near: watch.read(), far: Some(done.host.clone()) });
             session.map(|()| (found, done))
         }
         (None, _) => Err(session.err().unwrap_or_else(|| protocol("it ended before it was ready"))),
@@ -178,7 +178,7 @@ pub fn latency_to_reflector(to: SocketAddr, order: &stamp::Order, stop: &Stop) -
 ///
 /// # Errors
 /// Those of [`udp::send`] and [`run`].
-pub fn send(peer: &mut dyn Peer, order: &UdpOrder, watch: &udp::Watch, stop: &Stop) -> Result<UdpPoint> {
+pub fn send(peer: &mut dyn Peer, order: &UdpOrder, watch: &udp::RunProgress, stop: &Stop) -> Result<UdpPoint> {
     udp::Plan::of(order)?;
     let mut work = |sockets: &[UdpSocket], token: &Token| {
         let sent = udp::send(first(sockets)?, order, udp_flow(token, 0), watch, stop)?;
@@ -194,12 +194,12 @@ pub fn send(peer: &mut dyn Peer, order: &UdpOrder, watch: &udp::Watch, stop: &St
 ///
 /// # Errors
 /// Those of [`udp::Receiver`] and [`run`].
-pub fn receive(peer: &mut dyn Peer, order: &UdpOrder, watch: &udp::Watch, stop: &Stop) -> Result<UdpPoint> {
+pub fn receive(peer: &mut dyn Peer, order: &UdpOrder, watch: &udp::RunProgress, stop: &Stop) -> Result<UdpPoint> {
     udp::Plan::of(order)?;
     let mut work = |sockets: &[UdpSocket], token: &Token| {
         let socket = first(sockets)?;
         let receiver = udp::Receiver::prepare(socket, order, udp_flow(token, 0))?;
-        flow::go(socket, token);
+        flow::announce_ready(socket, token);
         // The sender's last datagrams tell how many there were; where these are lost, silence ends the run.
         let received = receiver.run(&udp::EndNotice::default(), watch, stop)?;
         Ok((received, Some(0)))

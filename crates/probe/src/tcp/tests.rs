@@ -43,7 +43,7 @@ impl Peer for LoopbackPeer {
             hear(line.clone());
             true
         };
-        let _ = answer(order, &mut |wait| streams.recv_timeout(wait), (&Stop::default(), self.bounds), &mut tell);
+        let _ = answer(order, &mut |wait| streams.recv_timeout(wait), &Stop::default(), self.bounds, &mut tell);
         Ok(())
     }
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use model::v1::probe::udp::{UdpOrder, UdpPace};
-use sys::datagrams::Piece;
+use sys::datagrams::ReceivedMessage;
 
 use super::EndNotice;
 use super::datagram::{FlowId, HEAD_BYTES, Head, Kind, Token};
 use super::order::Plan;
 use super::receive::RunAccumulator;
-use super::tally::{Arrival, Tally};
+use super::tally::{Arrival, NumberCounts};
 
 /// Datagrams of a run, from 18 bytes each: the kind, the run, the number, the sending time.
 pub fn udp_run(bytes: &[u8]) {
@@ -32,7 +32,7 @@ pub fn udp_run(bytes: &[u8]) {
         pieces += 1;
         of_run += u64::from(kind == Kind::Data && head.flow == ours);
         let stamp_ns = Some(pieces * 1_000);
-        accumulator.take(&Piece { bytes: &datagram, stamp_ns, datagram_bytes: None, truncated: false });
+        accumulator.take(&ReceivedMessage { bytes: &datagram, stamp_ns, datagram_bytes: None, truncated: false });
     }
     let received = accumulator.result(&EndNotice::default());
     assert!(
@@ -47,7 +47,7 @@ pub fn udp_run(bytes: &[u8]) {
 pub fn udp_counts(bytes: &[u8]) {
     let [sent, numbers @ ..] = bytes.as_chunks::<2>().0 else { return };
     let sent = u64::from(u16::from_be_bytes(*sent));
-    let mut tally = Tally::new(sent);
+    let mut tally = NumberCounts::new(sent);
     let mut seen = BTreeSet::new();
     for number in numbers.iter().map(|bytes| u64::from(u16::from_be_bytes(*bytes))) {
         let ahead = seen.last().is_none_or(|last| number > *last);

@@ -12,7 +12,7 @@ use super::datagram::{FlowId, Head, Kind, random_payload};
 use super::histogram::TimeHistogram;
 use super::order::{Mode, Plan};
 use super::sent::SendFaults;
-use super::{Watch, seconds};
+use super::{RunProgress, seconds};
 use crate::{Result, Stop};
 
 /// A longer wait begins with sleep.
@@ -38,7 +38,7 @@ pub fn paced(
     clock: &mut impl Clock,
     mut out: impl FnMut(&[u8]) -> io::Result<usize>,
     stop: &Stop,
-    watch: &Watch,
+    watch: &RunProgress,
 ) -> Result<UdpSent> {
     let mut datagram = random_payload(plan.bytes);
     Head { flow, kind: Kind::Data, number: 0, sent_ns: 0 }.write(&mut datagram);

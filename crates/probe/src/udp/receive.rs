@@ -5,15 +5,17 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use model::v1::probe::udp::{UdpDrops, UdpOrder, UdpReceived, WIRE_BYTES};
-use sys::datagrams::{MESSAGES_MAX, Piece, ReceiveBuffers, dropped, join_arrivals, set_receive_buffer, stamp_arrivals};
+use sys::datagrams::{
+    MESSAGES_MAX, ReceiveBuffers, ReceivedMessage, dropped, join_arrivals, set_receive_buffer, stamp_arrivals,
+};
 
 use super::clock::real;
 use super::datagram::{FlowId, Head, Kind};
 use super::histogram::{OneWayTimes, TimeHistogram};
 use super::host::HostCounters;
 use super::order::{LOST_RUNS_MAX, Mode, Plan, SECONDS_MAX};
-use super::tally::{Arrival, Tally};
-use super::{EndNotice, Watch, rate_bit_s, seconds};
+use super::tally::{Arrival, NumberCounts};
+use super::{EndNotice, RunProgress, rate_bit_s, seconds};
 use crate::{Error, Result, Stop};
 
 /// Holds the data of 2.5 ms at 100 Gbit/s, or of 270 ms at 1 Gbit/s: a receiver that is not scheduled for that long loses nothing.
@@ -46,7 +48,7 @@ pub fn receive(
     order: &UdpOrder,
     flow: FlowId,
     ending: &EndNotice,
-    watch: &Watch,
+    watch: &RunProgress,
     stop: &Stop,
 ) -> Result<UdpReceived> {
     Receiver::prepare(socket, order, flow)?.run(ending, watch, stop)
@@ -101,7 +103,7 @@ impl<'a> Receiver<'a> {
     ///
     /// # Errors
     /// [`Error::Host`]: the socket fails.
-    pub fn run(mut self, ending: &EndNotice, watch: &Watch, stop: &Stop) -> Result<UdpReceived> {
+    pub fn run(mut self, ending: &EndNotice, watch: &RunProgress, stop: &Stop) -> Result<UdpReceived> {
         let ended = self.take_all(ending, watch, stop);
         let _ = join_arrivals(self.socket, false);
         let ended = ended.map_err(host("receive datagrams"))?.into();
@@ -125,7 +127,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    fn take_all(&mut self, ending: &EndNotice, watch: &Watch, stop: &Stop) -> std::io::Result<&'static str> {
+    fn take_all(&mut self, ending: &EndNotice, watch: &RunProgress, stop: &Stop) -> std::io::Result<&'static str> {
         let mut buffers = if self.joined {
             ReceiveBuffers::new(PIECES, PIECE_BYTES_MAX)
         } else {
@@ -139,7 +141,7 @@ impl<'a> Receiver<'a> {
             }
             match buffers.receive(self.socket) {
                 Ok(_) => {
-                    buffers.pieces().for_each(|piece| accumulator.take(&piece));
+                    buffers.messages().for_each(|piece| accumulator.take(&piece));
                     watch.set(accumulator.tally.received(), accumulator.tally.missing());
                 }
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
@@ -214,7 +216,7 @@ pub(super) struct RunAccumulator {
     bytes: usize,
     /// Each arrival has a time of its own. It has none where the kernel joins datagrams.
     timed: bool,
-    tally: Tally,
+    tally: NumberCounts,
     foreign: u64,
     /// Datagrams of this run, including duplicates, and the pieces that they arrived in.
     datagrams: u64,
@@ -234,7 +236,7 @@ impl RunAccumulator {
             flow,
             bytes: plan.bytes,
             timed: plan.mode != Mode::Max,
-            tally: Tally::new(plan.count),
+            tally: NumberCounts::new(plan.count),
             foreign: 0,
             datagrams: 0,
             pieces: 0,
@@ -246,7 +248,7 @@ impl RunAccumulator {
         }
     }
 
-    pub(super) fn take(&mut self, piece: &Piece<'_>) {
+    pub(super) fn take(&mut self, piece: &ReceivedMessage<'_>) {
         let mut first = true;
         let size = piece.datagram_bytes.unwrap_or(piece.bytes.len()).max(1);
         if piece.bytes.is_empty() || piece.truncated {
@@ -354,8 +356,8 @@ mod tests {
         datagram
     }
 
-    fn piece(bytes: &[u8], stamp: u64, datagram_bytes: Option<usize>) -> Piece<'_> {
-        Piece { bytes, stamp_ns: Some(stamp), datagram_bytes, truncated: false }
+    fn piece(bytes: &[u8], stamp: u64, datagram_bytes: Option<usize>) -> ReceivedMessage<'_> {
+        ReceivedMessage { bytes, stamp_ns: Some(stamp), datagram_bytes, truncated: false }
     }
 
     #[test]
@@ -373,7 +375,8 @@ mod tests {
         ] {
             accumulator.take(&piece(&datagram(flow, kind, number, bytes), 5_000, None));
         }
-        accumulator.take(&Piece { truncated: true, ..piece(&datagram(FLOW, Kind::Data, 0, 60), 5_000, None) });
+        accumulator
+            .take(&ReceivedMessage { truncated: true, ..piece(&datagram(FLOW, Kind::Data, 0, 60), 5_000, None) });
         accumulator.take(&piece(&[], 5_000, None));
         assert_eq!((accumulator.foreign, accumulator.datagrams, accumulator.end), (8, 0, None));
         let received = accumulator.result(&EndNotice::default());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use model::v1::probe::udp::{UdpAnswered, UdpLine, UdpRequestOrder, UdpRequests, UdpRoundTrips};
 
-use super::Watch;
+use super::RunProgress;
 use super::clock::{HostClock, real};
 use super::datagram::{
     DATAGRAM_BYTES_MAX, FlowId, HEAD_BYTES, Head, Kind, REQUEST_BYTES_MIN, answer_bytes, random_payload,
@@ -208,7 +208,7 @@ pub fn answer(
     socket: &UdpSocket,
     flow: FlowId,
     answer_bytes_max: u32,
-    watch: &Watch,
+    watch: &RunProgress,
     stop: &Stop,
 ) -> Result<UdpAnswered> {
     let host = |doing| move |source| Error::Host { doing, source };

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use model::v1::probe::udp::{UdpOrder, UdpSent};
 use sys::datagrams::queue_errors;
 
-use super::Watch;
+use super::RunProgress;
 use super::clock::{Clock, HostClock};
 use super::datagram::{FlowId, HEAD_BYTES, Head, Kind};
 use super::order::{Mode, Plan};
@@ -24,7 +24,7 @@ const END_INTERVAL_NS: u64 = 5_000_000;
 /// # Errors
 /// [`Error::Order`]: the order is out of bounds, or a datagram does not fit the path's MTU. [`Error::Broken`]: the kernel has
 /// refused all datagrams for 10 s. [`Error::Host`]: the socket has no peer.
-pub fn send(socket: &UdpSocket, order: &UdpOrder, flow: FlowId, watch: &Watch, stop: &Stop) -> Result<UdpSent> {
+pub fn send(socket: &UdpSocket, order: &UdpOrder, flow: FlowId, watch: &RunProgress, stop: &Stop) -> Result<UdpSent> {
     let plan = Plan::of(order)?;
     let peer =
         socket.peer_addr().map_err(|source| Error::Host { doing: "send over a socket without a peer", source })?;

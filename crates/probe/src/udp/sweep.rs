@@ -6,7 +6,7 @@ use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint, UdpReceived, UdpSweep};
 
 use super::datagram::{FlowId, Token};
 use super::order::Plan;
-use super::{Watch, point, send};
+use super::{RunProgress, point, send};
 use crate::{Error, Result, Stop};
 
 /// Runs of one sweep.
@@ -68,7 +68,7 @@ pub fn sweep(
     socket: &UdpSocket,
     runs: &[SweepRun],
     far: &mut impl FarEnd,
-    watch: &Watch,
+    watch: &RunProgress,
     stop: &Stop,
     mut on_point: impl FnMut(&SweepRun, &UdpPoint),
 ) -> Result<()> {

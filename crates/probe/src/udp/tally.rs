@@ -34,7 +34,7 @@ pub enum Arrival {
 
 /// Counts numbers in the order of their arrival.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct NumberCounts {
     /// The first number that is not sent.
     end: u64,
     gaps_max: usize,
@@ -66,14 +66,14 @@ pub struct Missing {
     pub lengths: Vec<UdpBin>,
 }
 
-impl Tally {
+impl NumberCounts {
     /// A tally of numbers below `end`.
-    pub fn new(end: u64) -> Tally {
-        Tally::with_gaps(end, GAPS_MAX)
+    pub fn new(end: u64) -> NumberCounts {
+        NumberCounts::with_gaps(end, GAPS_MAX)
     }
 
-    fn with_gaps(end: u64, gaps_max: usize) -> Tally {
-        Tally {
+    fn with_gaps(end: u64, gaps_max: usize) -> NumberCounts {
+        NumberCounts {
             end,
             gaps_max,
             next: 0,

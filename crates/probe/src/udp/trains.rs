@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use sys::datagrams::{MESSAGES_MAX, send_many, set_send_buffer};
 use sys::udp::set_datagram_bytes;
 
-use super::Watch;
+use super::RunProgress;
 use super::clock::Clock;
 use super::datagram::{FlowId, Head, Kind, random_payload};
 use super::order::Plan;
@@ -79,7 +79,7 @@ pub(super) fn trains(
     to: &str,
     clock: &mut impl Clock,
     stop: &Stop,
-    watch: &Watch,
+    watch: &RunProgress,
 ) -> Result<UdpSent> {
     // If the kernel refuses, the default of 208 KiB remains. It holds three trains, so sending is only slower.
     let _ = set_send_buffer(socket, SEND_BUFFER_BYTES);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use model::v1::probe::route::{ChangeOf, End, MtuBound, MtuSaid, Path, Route, SuspectBy};
+use model::v1::probe::route::{ChangeOf, End, MtuBound, MtuReport, Path, Route, SuspectBy};
 use probe::Stop;
 use probe::route::{compare, mtu, sweep, trace};
 
@@ -59,7 +59,7 @@ fn routers_report_the_packets_that_they_drop() {
         let found = mtu::mtu(&near, &TOKEN, &mtu::Plan::default(), &Stop::default()).unwrap();
         assert_eq!((found.mtu_bytes, found.bound), (1_400, MtuBound::Path), "{found:?}");
         assert!(found.icmp && found.confirmed && !found.black_hole);
-        let said = MtuSaid { by: "10.200.1.2".to_owned(), mtu_bytes: 1_400, confirmed: true };
+        let said = MtuReport { by: "10.200.1.2".to_owned(), mtu_bytes: 1_400, confirmed: true };
         assert_eq!((found.said, found.interface_bytes), (vec![said], Some(9_000)));
         let _ = writeln!(std::io::stderr(), "trace {:.3} s, MTU {:.3} s", path.seconds, found.seconds);
         // The host has stored the router's MTU; probes ignore the stored value.

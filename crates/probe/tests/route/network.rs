@@ -54,7 +54,7 @@ impl Host {
     pub fn ip(&self, lines: &[&str]) {
         let mut ip = Command::new("ip");
         ip.args(["-batch", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
-        self.0.hold(&mut ip, None).unwrap();
+        self.0.run_in(&mut ip, None).unwrap();
         let mut ip = ip.spawn().unwrap();
         ip.stdin.take().unwrap().write_all((lines.join("\n") + "\n").as_bytes()).unwrap();
         let output = ip.wait_with_output().unwrap();

@@ -78,7 +78,7 @@ impl Dav {
                 // A server that does not know the method may answer with a page.
                 Err(RequestError {
                     status: Some(405),
-                    ..RequestError::peer(format!("{} is no WebDAV server", url.authority()))
+                    ..RequestError::protocol_error(format!("{} is no WebDAV server", url.authority()))
                 })
             }
             _ => Err(whole.refusal(url)),
@@ -88,7 +88,9 @@ impl Dav {
     fn resources(&self, url: &HttpUrl, depth: &str) -> Result<Vec<Resource>, RequestError> {
         let whole = self.propfind(url, depth)?;
         let read = listing::parse(&whole.body);
-        read.map_err(|e| RequestError::peer(format!("{} answers with a malformed listing: {e}", url.authority())))
+        read.map_err(|e| {
+            RequestError::protocol_error(format!("{} answers with a malformed listing: {e}", url.authority()))
+        })
     }
 
     /// Asks for the facts of a path, and notes whether the server speaks WebDAV.
@@ -116,12 +118,15 @@ impl Dav {
     fn by_propfind(&self, path: &RelPath) -> Result<Facts, RequestError> {
         let url = self.url(path, false)?;
         let mut resources = self.resources(&url, "0")?;
-        let no_length = || RequestError::peer(format!("{} does not say how long {path} is", url.authority()));
+        let no_length = || RequestError::protocol_error(format!("{} does not say how long {path} is", url.authority()));
         match resources.len() {
             // The parser leaves out entries that the server reports as missing.
-            0 => Err(RequestError::status(url.authority(), 404, b"")),
+            0 => Err(RequestError::refusal(url.authority(), 404, b"")),
             1 => of_resource(resources.remove(0)).ok_or_else(no_length),
-            n => Err(RequestError::peer(format!("{} answers with {n} files when asked for one", url.authority()))),
+            n => Err(RequestError::protocol_error(format!(
+                "{} answers with {n} files when asked for one",
+                url.authority()
+            ))),
         }
     }
 
@@ -165,13 +170,14 @@ impl Dav {
             (206, _) => None,
             _ => return Err(streaming.refusal()),
         };
-        let no_length = || RequestError::peer(format!("{} does not say how long the file is", url.authority()));
+        let no_length =
+            || RequestError::protocol_error(format!("{} does not say how long the file is", url.authority()));
         Ok(of_response(&streaming.response, size.ok_or_else(no_length)?))
     }
 
     fn cannot_list(&self) -> RequestError {
         let why = format!("{} lists no directories: it is no WebDAV server", self.host());
-        RequestError { status: Some(405), fault: Fault::Config, ..RequestError::peer(why) }
+        RequestError { status: Some(405), fault: Fault::Config, ..RequestError::protocol_error(why) }
     }
 
     /// The entries of a directory. An entry without usable facts holds the reason.
@@ -207,7 +213,7 @@ pub(crate) fn entries_of(
         if is_own(&shown) {
             if !resource.is_dir {
                 let why = format!("{path} is a file, not a directory");
-                return Err(RequestError { status: Some(409), ..RequestError::peer(why) });
+                return Err(RequestError { status: Some(409), ..RequestError::protocol_error(why) });
             }
             continue;
         }
@@ -218,9 +224,12 @@ pub(crate) fn entries_of(
         // An entry of another directory is an error: accepted, it would let the server choose where files are written; left
         // out, it would make a full directory look empty.
         let Some(name) = Name::new(name).ok().filter(|_| is_own(dir)) else {
-            return Err(RequestError::peer(format!("{server} lists {:?} as if it were in {path}", resource.href)));
+            return Err(RequestError::protocol_error(format!(
+                "{server} lists {:?} as if it were in {path}",
+                resource.href
+            )));
         };
-        let no_length = || RequestError::peer(format!("{server} does not say how long {name} is"));
+        let no_length = || RequestError::protocol_error(format!("{server} does not say how long {name} is"));
         let facts = of_resource(resource).ok_or_else(no_length);
         entries.push((name, facts));
     }

@@ -78,7 +78,7 @@ impl Fetch for DavFile {
                 self.dav.0.cache.forget(&self.path);
                 self.changed()
             }
-            _ => failed.doing("read", &self.path),
+            _ => failed.into_store_error("read", &self.path),
         })
     }
 
@@ -93,7 +93,7 @@ impl DavFile {
             "it changed on {} while it was being read; run the same command again when it is at rest",
             self.dav.host()
         );
-        RequestError { fault: Fault::Storage, ..RequestError::peer(why) }.doing("read", &self.path)
+        RequestError { fault: Fault::Storage, ..RequestError::protocol_error(why) }.into_store_error("read", &self.path)
     }
 
     fn is_whole(&self, span: &Range<u64>) -> bool {
@@ -121,14 +121,21 @@ impl DavFile {
                     return Ok(RangeAnswer::All(Box::new(streaming)));
                 }
                 status if (200..300).contains(&status) => {
-                    return Err(RequestError::peer(format!("{} answered {status} to a GET", self.dav.host())));
+                    return Err(RequestError::protocol_error(format!(
+                        "{} answered {status} to a GET",
+                        self.dav.host()
+                    )));
                 }
                 _ => return Err(streaming.refusal()),
             }
             let length = streaming.body.length().filter(|length| *length != most as u64);
             if let Some(length) = length {
                 let why = format!("{} sends {length} bytes where {most} were expected", self.dav.host());
-                return Err(if self.is_whole(span) { self.changed_to(&why) } else { RequestError::peer(why) });
+                return Err(if self.is_whole(span) {
+                    self.changed_to(&why)
+                } else {
+                    RequestError::protocol_error(why)
+                });
             }
             if self.is_whole(span) {
                 self.check_facts(&streaming, Some(self.facts.size))?;
@@ -142,16 +149,19 @@ impl DavFile {
                 }
                 Ok(bytes) => {
                     let why = format!("{} ended after {} of {most} bytes", self.dav.host(), bytes.len());
-                    pause_before_retry(&mut broken, RequestError::peer(why))?;
+                    pause_before_retry(&mut broken, RequestError::protocol_error(why))?;
                 }
                 Err(ClientError::Broken { source, .. }) if source.kind() == std::io::ErrorKind::FileTooLarge => {
                     let why = format!("{} sends more than the {most} bytes that were expected", self.dav.host());
-                    return Err(RequestError::peer(why));
+                    return Err(RequestError::protocol_error(why));
                 }
                 Err(error) => {
                     let broke = RequestError::from(error);
                     // A server that keeps breaking off its responses fails for this file, not for all.
-                    pause_before_retry(&mut broken, RequestError { fault: Fault::Peer, general: false, ..broke })?;
+                    pause_before_retry(
+                        &mut broken,
+                        RequestError { fault: Fault::Peer, affects_all_files: false, ..broke },
+                    )?;
                 }
             }
         }
@@ -167,7 +177,7 @@ impl DavFile {
                 let reported: String = reported.chars().filter(|c| !c.is_control()).take(60).collect();
                 let host = self.dav.host();
                 let last = span.end - 1;
-                Err(RequestError::peer(format!(
+                Err(RequestError::protocol_error(format!(
                     "{host} answered {reported:?} when asked for bytes {}-{last}",
                     span.start
                 )))
@@ -186,7 +196,7 @@ impl DavFile {
     }
 
     fn changed_to(&self, why: &str) -> RequestError {
-        RequestError { status: Some(412), ..RequestError::peer(why) }
+        RequestError { status: Some(412), ..RequestError::protocol_error(why) }
     }
 
     /// Reads in order from now on, beginning with this response to a GET of the whole file.
@@ -239,7 +249,12 @@ impl DavFile {
         let mut filled = 0;
         while filled < len {
             match response.client.read(&mut response.body, &mut bytes[filled..])? {
-                0 => return Err(RequestError::peer(format!("{} ended before all bytes came", self.dav.host()))),
+                0 => {
+                    return Err(RequestError::protocol_error(format!(
+                        "{} ended before all bytes came",
+                        self.dav.host()
+                    )));
+                }
                 got => filled += got,
             }
         }

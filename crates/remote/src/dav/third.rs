@@ -9,7 +9,7 @@ use model::name::RelPath;
 use model::{Algorithm, Expected, Kind, Refusal};
 use store::Store;
 use web::copy::marker::{MarkerEvent, Markers};
-use web::copy::outcome::Last;
+use web::copy::outcome::CopyOutcome;
 use web::{Headers, HttpUrl, Method};
 
 use super::Dav;
@@ -32,7 +32,7 @@ pub enum CopyError {
 }
 
 /// A copy between two servers.
-pub struct ServerCopyPair<'a> {
+pub struct ServerCopy<'a> {
     /// The source: a server, and the file's path on it.
     pub from: (&'a Dav, &'a RelPath),
     /// The target: a server, and the file's path on it.
@@ -56,13 +56,13 @@ enum CopyEnd {
 /// Statuses of servers that do not support COPY from or to other servers, or refuse it to this client.
 const UNSUPPORTED: [u16; 5] = [400, 403, 405, 501, 502];
 
-impl ServerCopyPair<'_> {
+impl ServerCopy<'_> {
     /// Has the file copied, and verifies the copy. Returns its size in bytes.
     ///
     /// # Errors
     /// [`CopyError`]: neither server can make the copy, it failed or was cancelled, or the target has another file afterwards.
     pub fn run(&self) -> Result<u64, CopyError> {
-        let failed = |failed: RequestError| CopyError::Failed(failed.doing("copy", self.from.1));
+        let failed = |failed: RequestError| CopyError::Failed(failed.into_store_error("copy", self.from.1));
         let source = self.from.0.ask_facts(self.from.1).map_err(failed)?;
         if source.kind != Kind::File {
             return Err(CopyError::Cannot("only files are copied".into()));
@@ -132,9 +132,9 @@ impl ServerCopyPair<'_> {
                             return Ok(CopyEnd::Cancelled);
                         }
                     }
-                    MarkerEvent::Last(Last::Success) => return Ok(CopyEnd::Done),
-                    MarkerEvent::Last(Last::Failure(why) | Last::Aborted(why)) => {
-                        return Err(RequestError::peer(format!("{} could not: {why}", url.authority())));
+                    MarkerEvent::Outcome(CopyOutcome::Success) => return Ok(CopyEnd::Done),
+                    MarkerEvent::Outcome(CopyOutcome::Failure(why) | CopyOutcome::Aborted(why)) => {
+                        return Err(RequestError::protocol_error(format!("{} could not: {why}", url.authority())));
                     }
                 }
             }
@@ -142,7 +142,7 @@ impl ServerCopyPair<'_> {
                 // Some servers end a finished copy with an empty body.
                 let silent = !any_marker && streaming.response.status != 202;
                 let why = format!("{} ended its answer without saying how the copy went", url.authority());
-                return if silent { Ok(CopyEnd::Done) } else { Err(RequestError::path(why)) };
+                return if silent { Ok(CopyEnd::Done) } else { Err(RequestError::connection_error(why)) };
             }
         }
     }
@@ -169,7 +169,7 @@ impl ServerCopyPair<'_> {
         let (dav, path) = self.to;
         let facts = dav.ask_facts(path)?;
         let checked = self.check_target(size, facts.size);
-        dav.0.cache.learn(path, facts);
+        dav.0.cache.store(path, facts);
         checked.map_err(|refusal| {
             // A damaged file must not be mistaken for the copy.
             let _ = dav.remove(path);
@@ -201,7 +201,7 @@ impl ServerCopyPair<'_> {
 }
 
 fn damaged(refusal: Refusal) -> RequestError {
-    RequestError { fault: refusal.fault, ..RequestError::peer(refusal.reason) }
+    RequestError { fault: refusal.fault, ..RequestError::protocol_error(refusal.reason) }
 }
 
 /// The headers of the COPY request.

@@ -127,7 +127,7 @@ impl DavSink {
     /// Checks that the server has the bytes that were sent.
     fn verify(&self, size: u64, sum: Option<BlockSum>) -> std::result::Result<Facts, RequestError> {
         let (path, host) = (self.upload_path(), self.dav.host());
-        let damaged = |why: String| RequestError { fault: Fault::Integrity, ..RequestError::peer(why) };
+        let damaged = |why: String| RequestError { fault: Fault::Integrity, ..RequestError::protocol_error(why) };
         let facts = self.dav.ask_facts(path)?;
         if facts.size != size || facts.kind != Kind::File {
             return Err(damaged(format!("{host} accepted {size} bytes and then reports {}", facts.size)));
@@ -148,7 +148,7 @@ impl DavSink {
     }
 
     fn finish(&self, state: &mut State, finish: &Finish) -> Result<()> {
-        let cannot = |failed: RequestError| failed.doing("write", &self.path);
+        let cannot = |failed: RequestError| failed.into_store_error("write", &self.path);
         while state.at < finish.size {
             let zeros = vec![0; (finish.size - state.at).min(ZEROS as u64) as usize];
             self.send(state, &zeros).map_err(cannot)?;
@@ -176,7 +176,7 @@ impl DavSink {
         self.move_into_place(finish)?;
         // A rename may change the file's tag and modification time.
         let facts = if self.temporary.is_some() { Facts { etag: None, mtime: None, ..facts } } else { facts };
-        self.dav.0.cache.learn(&self.path, facts);
+        self.dav.0.cache.store(&self.path, facts);
         Ok(())
     }
 
@@ -191,7 +191,7 @@ impl DavSink {
     fn move_into_place(&self, finish: &Finish) -> Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
         // MOVE would replace a directory and everything in it.
-        let existing = self.dav.find(&self.path).map_err(|failed| failed.doing("write", &self.path))?;
+        let existing = self.dav.find(&self.path).map_err(|failed| failed.into_store_error("write", &self.path))?;
         if existing.is_some_and(|facts| facts.kind == Kind::Dir) {
             return Err(Error::Kind { path: shown(&self.path), found: "a directory", wanted: "a file" });
         }
@@ -202,9 +202,9 @@ impl DavSink {
             Some(403 | 405 | 501) => {
                 self.dav.0.rename_failed.store(true, Ordering::Relaxed);
                 let why = format!("{} (files are sent under their final names from here on)", failed.why);
-                RequestError::path(why).doing("rename", &self.path)
+                RequestError::connection_error(why).into_store_error("rename", &self.path)
             }
-            _ => failed.doing("rename", &self.path),
+            _ => failed.into_store_error("rename", &self.path),
         })
     }
 }
@@ -220,7 +220,7 @@ impl Sink for DavSink {
         if state.closed || state.failed || offset != state.at {
             return Err(Error::Unsupported { what: "writing out of order", store: "a WebDAV or HTTP server" });
         }
-        self.send(&mut state, buffer).map_err(|failed| failed.doing("write", &self.path))
+        self.send(&mut state, buffer).map_err(|failed| failed.into_store_error("write", &self.path))
     }
 
     fn as_source(&self) -> Result<Arc<dyn Source>> {

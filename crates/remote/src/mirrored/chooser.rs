@@ -4,7 +4,7 @@
 //! that shares are in proportion to rates. It is asked for nothing that the others would send sooner. Towards the end of a file pieces
 //! become smaller, and a late piece is requested from a second member too: the first copy of each byte counts.
 //!
-//! A load is a range of a file that one reader waits for. A load is split into pieces, and each piece is requested from a member.
+//! A read is a range of a file that one reader waits for. A read is split into pieces, and each piece is requested from a member.
 //!
 //! Does not know: how bytes are read, what a failure was.
 
@@ -38,8 +38,8 @@ pub(super) struct PieceRequest {
     /// The number of the request.
     pub id: u64,
     pub member: usize,
-    /// The load that wants the bytes.
-    pub load: u64,
+    /// The read that wants the bytes.
+    pub read: u64,
     pub file: u64,
     /// The bytes of the file.
     pub span: Range<u64>,
@@ -57,7 +57,7 @@ pub(super) struct NewBytes {
 /// Bytes that no member has been asked for yet.
 #[derive(Debug)]
 struct WantedSpan {
-    load: u64,
+    read: u64,
     file: u64,
     span: Range<u64>,
 }
@@ -65,7 +65,7 @@ struct WantedSpan {
 /// Bytes that at least one member has been asked for.
 #[derive(Debug)]
 struct RequestedPiece {
-    load: u64,
+    read: u64,
     file: u64,
     end: u64,
     /// The offset up to which they have come.
@@ -149,16 +149,16 @@ impl Chooser {
     }
 
     /// Adds bytes of a file to the end of the queue.
-    pub fn want(&mut self, load: u64, file: u64, span: Range<u64>) {
+    pub fn want(&mut self, read: u64, file: u64, span: Range<u64>) {
         if !span.is_empty() {
-            self.wants.push_back(WantedSpan { load, file, span });
+            self.wants.push_back(WantedSpan { read, file, span });
         }
     }
 
-    /// Drops a load. Returns its requests, which are no longer needed.
-    pub fn forget(&mut self, load: u64, now: f64) -> Vec<u64> {
-        self.wants.retain(|want| want.load != load);
-        let pieces: Vec<u64> = self.pieces.iter().filter(|(_, p)| p.load == load).map(|(id, _)| *id).collect();
+    /// Drops a read. Returns its requests, which are no longer needed.
+    pub fn forget(&mut self, read: u64, now: f64) -> Vec<u64> {
+        self.wants.retain(|want| want.read != read);
+        let pieces: Vec<u64> = self.pieces.iter().filter(|(_, p)| p.read == read).map(|(id, _)| *id).collect();
         pieces.into_iter().flat_map(|piece| self.end(piece, None, now)).collect()
     }
 
@@ -184,14 +184,14 @@ impl Chooser {
             return Some(self.request(piece, member, now));
         }
         let (want, member, size) = self.assign(now)?;
-        let WantedSpan { load, file, span } = &mut self.wants[want];
-        let (load, file, from) = (*load, *file, span.start);
+        let WantedSpan { read, file, span } = &mut self.wants[want];
+        let (read, file, from) = (*read, *file, span.start);
         span.start += size;
         if span.is_empty() {
             self.wants.remove(want);
         }
         let piece = self.next_id();
-        self.pieces.insert(piece, RequestedPiece { load, file, end: from + size, filled: from, requests: Vec::new() });
+        self.pieces.insert(piece, RequestedPiece { read, file, end: from + size, filled: from, requests: Vec::new() });
         Some(self.request(piece, member, now))
     }
 
@@ -203,9 +203,9 @@ impl Chooser {
     fn request(&mut self, piece: u64, member: usize, now: f64) -> PieceRequest {
         let id = self.next_id();
         let requested = self.pieces.get_mut(&piece);
-        let (load, file, span) = requested.map_or((0, 0, 0..0), |p| {
+        let (read, file, span) = requested.map_or((0, 0, 0..0), |p| {
             p.requests.push(id);
-            (p.load, p.file, p.filled..p.end)
+            (p.read, p.file, p.filled..p.end)
         });
         let due = now + self.members[member].expected_s(span.end - span.start);
         let trial = self.members[member].is_doubtful();
@@ -224,7 +224,7 @@ impl Chooser {
                 trial,
             },
         );
-        PieceRequest { id, member, load, file, span }
+        PieceRequest { id, member, read, file, span }
     }
 
     /// A late piece, and a free member for it. Late pieces come before the queue. Where the fastest member has no free slot, the
@@ -396,19 +396,19 @@ impl Chooser {
         let Some(RequestState { piece, member, .. }) = self.requests.remove(&id) else { return false };
         self.members[member].end_request(now, None);
         match scope {
-            FailureScope::Passing(pause) => self.members[member].note_failure(now, pause),
-            FailureScope::Ever => self.members[member].is_excluded = true,
+            FailureScope::Temporary(pause) => self.members[member].note_failure(now, pause),
+            FailureScope::AllFiles => self.members[member].is_excluded = true,
             FailureScope::File => {}
         }
         let Some(requested) = self.pieces.get_mut(&piece) else { return true };
         requested.requests.retain(|other| *other != id);
-        let (load, file, span) = (requested.load, requested.file, requested.filled..requested.end);
+        let (read, file, span) = (requested.read, requested.file, requested.filled..requested.end);
         if scope == FailureScope::File {
             *self.left_out.entry(file).or_default() |= 1 << member;
         }
         if self.pieces.get(&piece).is_some_and(|requested| requested.requests.is_empty()) {
             self.pieces.remove(&piece);
-            self.wants.push_front(WantedSpan { load, file, span });
+            self.wants.push_front(WantedSpan { read, file, span });
         }
         true
     }

@@ -108,7 +108,7 @@ impl Drop for MirroredFile {
 pub(super) fn file(sources: &Arc<SourceSet>, path: &RelPath, stat: Stat, proof: Arc<Proof>) -> RemoteFile {
     let members = sources.members.len();
     let opened = (0..members).map(|_| Mutex::default()).collect();
-    let (id, path, size) = (sources.number(), path.clone(), stat.meta.size);
+    let (id, path, size) = (sources.next_id(), path.clone(), stat.meta.size);
     let file = Arc::new(OpenedFile { id, path, size, opened, proof });
     let fetching = MirroredFile { sources: Arc::clone(sources), file };
     let ahead = ((AHEAD + 1) * members as u64 - 1).min(AHEAD_MAX);

@@ -124,7 +124,7 @@ impl Simulation {
             let site = &self.sites[member];
             let rate = match site.now(now) {
                 SiteState::Dead => {
-                    self.chooser.failed(request, FailureScope::Passing(None), now);
+                    self.chooser.failed(request, FailureScope::Temporary(None), now);
                     self.answers.remove(at);
                     continue;
                 }
@@ -169,7 +169,7 @@ impl Simulation {
             while let Some(request) = self.chooser.next(now) {
                 assert!(
                     self.answers.iter().all(|a| a.request.member != request.member
-                        || a.request.load != request.load
+                        || a.request.read != request.read
                         || a.request.span.end <= request.span.start
                         || a.request.span.start >= request.span.end),
                     "a member is asked twice for the same: {request:?}"

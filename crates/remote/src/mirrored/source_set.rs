@@ -22,7 +22,7 @@ use crate::range_source::{FailureScope, MemberFailure, RangeSource, ReadHandle};
 const TICK: Duration = Duration::from_millis(100);
 
 /// Bytes that a reader waits for.
-pub(super) struct Load {
+pub(super) struct PendingRead {
     file: Arc<dyn SharedFile>,
     span: Range<u64>,
     buffer: Mutex<LoadBuffer>,
@@ -46,7 +46,7 @@ pub(super) struct MemberRun {
 struct State {
     chooser: Chooser,
     reads: HashMap<u64, Arc<ReadHandle>>,
-    loads: HashMap<u64, Arc<Load>>,
+    pending: HashMap<u64, Arc<PendingRead>>,
     next: u64,
     /// When bytes last came, or when a reader first wanted some after there was none.
     last_bytes_at: Instant,
@@ -102,7 +102,7 @@ pub(super) trait SharedFile: Send + Sync {
     fn at(self: Arc<Self>, sources: &Arc<SourceSet>, member: usize) -> Result<Arc<dyn RangeSource>, MemberFailure>;
 }
 
-impl Load {
+impl PendingRead {
     fn buffer(&self) -> MutexGuard<'_, LoadBuffer> {
         self.buffer.lock()
     }
@@ -113,7 +113,7 @@ impl SourceSet {
         let state = State {
             chooser: Chooser::new(members.len()),
             reads: HashMap::new(),
-            loads: HashMap::new(),
+            pending: HashMap::new(),
             next: 0,
             last_bytes_at: Instant::now(),
             statuses: vec![MemberStatus::default(); members.len()],
@@ -132,7 +132,7 @@ impl SourceSet {
     }
 
     /// A number that is unique in the set.
-    pub fn number(&self) -> u64 {
+    pub fn next_id(&self) -> u64 {
         let mut state = self.state();
         state.next += 1;
         state.next
@@ -157,8 +157,8 @@ impl SourceSet {
             let failing = state.chooser.is_doubtful(at).then(|| status.last.as_ref().map(|(_, why)| why.clone()));
             let left_out = status.left_out.clone().or(failing.flatten());
             let (source, bytes) = (member.name.clone(), state.chooser.counted(at));
-            let carried = member.store().carried();
-            Share { source, bytes, left_out, carried, unproven_files: status.unproven_files }
+            let payload_protection = member.store().payload_protection();
+            Share { source, bytes, left_out, payload_protection, unproven_files: status.unproven_files }
         };
         self.members.iter().enumerate().map(share).collect()
     }
@@ -178,48 +178,48 @@ impl SourceSet {
     ) -> Result<(Vec<u8>, Vec<MemberRun>), Error> {
         let len = span.end - span.start;
         let buffer = LoadBuffer { bytes: vec![0; len as usize], missing: len, runs: Vec::new() };
-        let load = Arc::new(Load {
+        let read = Arc::new(PendingRead {
             file: Arc::clone(file),
             span: span.clone(),
             buffer: Mutex::new(buffer),
             changed: Condvar::new(),
         });
-        let id = self.number();
+        let id = self.next_id();
         {
             let mut state = self.state();
-            if state.loads.is_empty() {
+            if state.pending.is_empty() {
                 state.last_bytes_at = Instant::now();
             }
-            state.chooser.want(id, load.file.id(), span);
-            state.loads.insert(id, Arc::clone(&load));
+            state.chooser.want(id, read.file.id(), span);
+            state.pending.insert(id, Arc::clone(&read));
         }
-        let done = self.wait(&load);
+        let done = self.wait(&read);
         let given_up = {
             let mut state = self.state();
-            state.loads.remove(&id);
+            state.pending.remove(&id);
             let now = self.now();
             let requests = state.chooser.forget(id, now);
             requests.iter().filter_map(|request| state.reads.remove(request)).collect::<Vec<_>>()
         };
         given_up.iter().for_each(|handle| handle.give_up());
         done?;
-        let mut buffer = load.buffer();
+        let mut buffer = read.buffer();
         Ok((std::mem::take(&mut buffer.bytes), in_order(std::mem::take(&mut buffer.runs))))
     }
 
-    fn wait(self: &Arc<SourceSet>, load: &Load) -> Result<(), Error> {
+    fn wait(self: &Arc<SourceSet>, read: &PendingRead) -> Result<(), Error> {
         loop {
             self.make_requests();
-            let mut buffer = load.buffer();
-            load.changed.wait_while_for(&mut buffer, |buffer| buffer.missing > 0, TICK);
+            let mut buffer = read.buffer();
+            read.changed.wait_while_for(&mut buffer, |buffer| buffer.missing > 0, TICK);
             if buffer.missing == 0 {
                 return Ok(());
             }
             drop(buffer);
             let state = self.state();
-            let hopeless = state.chooser.is_hopeless(load.file.id());
+            let hopeless = state.chooser.is_hopeless(read.file.id());
             if hopeless || state.last_bytes_at.elapsed() > self.patience {
-                return Err(none_left(&state, load.file.path(), hopeless));
+                return Err(none_left(&state, read.file.path(), hopeless));
             }
         }
     }
@@ -230,34 +230,34 @@ impl SourceSet {
             let mut state = self.state();
             let now = self.now();
             let Some(request) = state.chooser.next(now) else { return };
-            let Some(load) = state.loads.get(&request.load).map(Arc::clone) else { return };
+            let Some(read) = state.pending.get(&request.read).map(Arc::clone) else { return };
             let handle = Arc::new(ReadHandle::default());
             state.reads.insert(request.id, Arc::clone(&handle));
             drop(state);
             let id = request.id;
             let sources = Arc::clone(self);
             let spawned =
-                std::thread::Builder::new().name("mirror".into()).spawn(move || sources.run(&request, &load, &handle));
+                std::thread::Builder::new().name("mirror".into()).spawn(move || sources.run(&request, &read, &handle));
             if spawned.is_err() {
                 // Not the member's fault; an immediate retry would fail too.
                 let mut state = self.state();
                 state.reads.remove(&id);
-                state.chooser.failed(id, FailureScope::Passing(None), now);
+                state.chooser.failed(id, FailureScope::Temporary(None), now);
                 return;
             }
         }
     }
 
-    fn run(self: &Arc<SourceSet>, request: &PieceRequest, load: &Load, handle: &ReadHandle) {
+    fn run(self: &Arc<SourceSet>, request: &PieceRequest, read: &PendingRead, handle: &ReadHandle) {
         let mut at = request.span.start;
-        let brought = Arc::clone(&load.file).at(self, request.member).and_then(|file| {
-            file.read_range(request.span.clone(), handle, &mut |bytes| self.take(request, load, &mut at, bytes))
+        let brought = Arc::clone(&read.file).at(self, request.member).and_then(|file| {
+            file.read_range(request.span.clone(), handle, &mut |bytes| self.take(request, read, &mut at, bytes))
         });
         let failure = match brought {
             Err(failure) => Some(failure),
             Ok(()) if at < request.span.end => Some(MemberFailure::from(Error::Server {
                 doing: "read",
-                path: shown(load.file.path()),
+                path: shown(read.file.path()),
                 fault: Fault::Peer,
                 general: false,
                 why: "it ended before all bytes came".into(),
@@ -266,13 +266,13 @@ impl SourceSet {
         };
         self.state().reads.remove(&request.id);
         if let Some(failure) = failure {
-            self.failed(request.id, request.member, load.file.path(), &failure);
+            self.failed(request.id, request.member, read.file.path(), &failure);
         }
         self.make_requests();
     }
 
     /// Stores bytes that came. Returns whether more of the request is wanted.
-    fn take(&self, request: &PieceRequest, load: &Load, at: &mut u64, bytes: &[u8]) -> bool {
+    fn take(&self, request: &PieceRequest, read: &PendingRead, at: &mut u64, bytes: &[u8]) -> bool {
         let (new, given_up) = {
             let mut state = self.state();
             let now = self.now();
@@ -285,8 +285,8 @@ impl SourceSet {
         given_up.iter().for_each(|handle| handle.give_up());
         if !new.is_empty() {
             let from = (new.start - *at) as usize..(new.end - *at) as usize;
-            let into = (new.start - load.span.start) as usize..(new.end - load.span.start) as usize;
-            let mut buffer = load.buffer();
+            let into = (new.start - read.span.start) as usize..(new.end - read.span.start) as usize;
+            let mut buffer = read.buffer();
             // Empty where the reader has stopped waiting.
             if let Some(into) = buffer.bytes.get_mut(into) {
                 into.copy_from_slice(&bytes[from]);
@@ -294,7 +294,7 @@ impl SourceSet {
             buffer.missing = buffer.missing.saturating_sub(new.end - new.start);
             buffer.runs.push(MemberRun { span: new.clone(), by: request.member });
             if buffer.missing == 0 {
-                load.changed.notify_all();
+                read.changed.notify_all();
             }
         }
         *at += bytes.len() as u64;
@@ -303,19 +303,19 @@ impl SourceSet {
 
     /// Records the failure of a request, and reports the member's first one.
     fn failed(&self, request: u64, member: usize, path: &RelPath, failure: &MemberFailure) {
-        let MemberFailure { how, error } = failure;
+        let MemberFailure { scope, error } = failure;
         let why = model::fault::with_causes(error);
-        let words = match how {
-            FailureScope::Passing(_) => "is left out for a while".to_owned(),
+        let words = match scope {
+            FailureScope::Temporary(_) => "is left out for a while".to_owned(),
             FailureScope::File => format!("is left out of {}", shown(path)),
-            FailureScope::Ever => "is left out".to_owned(),
+            FailureScope::AllFiles => "is left out".to_owned(),
         };
         let report = {
             let mut state = self.state();
             let now = self.now();
-            state.chooser.failed(request, *how, now) && {
+            state.chooser.failed(request, *scope, now) && {
                 let status = &mut state.statuses[member];
-                if !matches!(how, FailureScope::Passing(_)) && status.left_out.is_none() {
+                if !matches!(scope, FailureScope::Temporary(_)) && status.left_out.is_none() {
                     status.left_out = Some(why.clone());
                 }
                 status.note(error.fault(), &why)

@@ -111,7 +111,7 @@ pub(super) fn placeholder(key: &str, dir: &Path) -> Option<Entry> {
     let name = Name::new(format!("?{}", below.chars().map(plain).collect::<String>()).as_bytes()).ok()?;
     let why =
         format!("the bucket has {key:?}, which makes no path: a name in it is empty, dots or has control characters");
-    Some((name, Err(RequestError { fault: Fault::Storage, ..RequestError::peer(why) })))
+    Some((name, Err(RequestError { fault: Fault::Storage, ..RequestError::protocol_error(why) })))
 }
 
 #[cfg(test)]

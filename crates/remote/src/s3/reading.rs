@@ -37,14 +37,14 @@ impl S3Object {
         // The library detects a response with another range than the requested one.
         if !super::facts(&got.meta).agrees(&self.facts) {
             let why = "its size, time or tag differs from that of the object that was opened";
-            return Err(RequestError { status: Some(412), ..RequestError::peer(why) });
+            return Err(RequestError { status: Some(412), ..RequestError::protocol_error(why) });
         }
         let expected = span.end - span.start;
         let range = got.range.clone();
         let bytes = drive(got.bytes()).map_err(failed)?;
         if range != *span || bytes.len() as u64 != expected {
             let why = format!("the server sends {} bytes where {expected} were expected", bytes.len());
-            return Err(RequestError::peer(why));
+            return Err(RequestError::protocol_error(why));
         }
         Ok(bytes.into())
     }
@@ -56,9 +56,10 @@ impl Fetch for S3Object {
             Some(404 | 412 | 416) => {
                 let why =
                     "it changed in the bucket while it was being read; run the same command again when it is at rest";
-                RequestError { fault: Fault::Storage, ..RequestError::peer(why) }.doing("read", &self.path)
+                RequestError { fault: Fault::Storage, ..RequestError::protocol_error(why) }
+                    .into_store_error("read", &self.path)
             }
-            _ => failed.doing("read", &self.path),
+            _ => failed.into_store_error("read", &self.path),
         })
     }
 

@@ -17,7 +17,7 @@ use web::{Headers, HttpUrl, Method};
 
 use super::listing;
 use crate::request_error::RequestError;
-use crate::server::{ClientRequest, SETTLE, Server};
+use crate::server::{CHANGE_ANSWER_MAX, ClientRequest, Server};
 
 /// The most bytes of a response: a chunk of a file, or a page of a listing.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -45,25 +45,26 @@ fn with_expiry_remedy(failed: RequestError, body: &[u8]) -> RequestError {
         "{} (the key's session has ended: renew it where it is kept; keys in files are read anew, variables are not)",
         failed.why
     );
-    RequestError { fault: Fault::Auth, general: true, why, ..failed }
+    RequestError { fault: Fault::Auth, affects_all_files: true, why, ..failed }
 }
 
 impl Connector {
     fn send(&self, request: HttpRequest) -> Result<HttpResponse, RequestError> {
         let (parts, body) = request.into_parts();
-        let url = HttpUrl::parse(&parts.uri.to_string()).map_err(|e| RequestError::peer(e.to_string()))?;
+        let url = HttpUrl::parse(&parts.uri.to_string()).map_err(|e| RequestError::protocol_error(e.to_string()))?;
         let mut headers = Headers::new();
         for (name, value) in &parts.headers {
             // The client adds these two itself.
             if !["host", "content-length"].contains(&name.as_str()) {
-                let value = value.to_str().map_err(|e| RequestError::peer(e.to_string()))?;
+                let value = value.to_str().map_err(|e| RequestError::protocol_error(e.to_string()))?;
                 headers.add(name.as_str(), value);
             }
         }
         let body = whole(body);
         let method = Method::parse(parts.method.as_str());
         let plain = ClientRequest::plain(&method, &url, &headers);
-        let request = ClientRequest { body: &body, most: ANSWER_BYTES, follow: false, within: SETTLE, ..plain };
+        let request =
+            ClientRequest { body: &body, most: ANSWER_BYTES, follow: false, within: CHANGE_ANSWER_MAX, ..plain };
         let whole = self.0.buffered(&request)?;
         // The library has errors of its own for these two; for all others it quotes the server's XML.
         if whole.response.status >= 400 && !matches!(whole.response.status, 404 | 412) {
@@ -82,9 +83,9 @@ impl Connector {
             }
             None => whole.body,
         };
-        response
-            .body(HttpResponseBody::from(Bytes::from(body)))
-            .map_err(|e| RequestError::peer(format!("{} answers with a malformed head: {e}", url.authority())))
+        response.body(HttpResponseBody::from(Bytes::from(body))).map_err(|e| {
+            RequestError::protocol_error(format!("{} answers with a malformed head: {e}", url.authority()))
+        })
     }
 }
 

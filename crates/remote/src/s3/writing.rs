@@ -103,8 +103,8 @@ impl S3Sink {
         self.state.lock()
     }
 
-    fn doing(&self) -> impl Fn(RequestError) -> Error + '_ {
-        |failed| failed.doing("write", &self.path)
+    fn as_write_error(&self) -> impl Fn(RequestError) -> Error + '_ {
+        |failed| failed.into_store_error("write", &self.path)
     }
 
     /// Sends a complete part. The first part creates the upload; the others wait for its id.
@@ -115,7 +115,7 @@ impl S3Sink {
                 self.arrived.wait(&mut state);
             }
             if state.closed {
-                return Err(RequestError::peer("the file has been given up"));
+                return Err(RequestError::protocol_error("the file has been given up"));
             }
             let id = match &state.upload {
                 Some(id) => id.clone(),
@@ -176,7 +176,7 @@ impl S3Sink {
     fn finish(&self, finish: &Finish) -> S3Result<()> {
         // Checked for small objects too: not every server honours `If-None-Match`.
         if !finish.replace && self.s3.find(&self.path)?.is_some() {
-            return Err(RequestError { status: Some(412), ..RequestError::peer("it is there") });
+            return Err(RequestError { status: Some(412), ..RequestError::protocol_error("it is there") });
         }
         let (part_bytes, upload) = {
             let state = self.state();
@@ -189,7 +189,10 @@ impl S3Sink {
             *at != last && !part.is_whole(part_bytes as usize) || part.written.len() > 1
         };
         if rest.iter().any(has_gaps) {
-            return Err(RequestError { fault: Fault::Bug, ..RequestError::peer("a part of the file never came") });
+            return Err(RequestError {
+                fault: Fault::Bug,
+                ..RequestError::protocol_error("a part of the file never came")
+            });
         }
         if upload.is_none() && last == 0 {
             let mut bytes = rest.remove(&0).map(|part| part.bytes).unwrap_or_default();
@@ -209,7 +212,10 @@ impl S3Sink {
         };
         let complete = parts.keys().copied().eq(0..=last);
         let (Some(id), true) = (id, complete) else {
-            return Err(RequestError { fault: Fault::Bug, ..RequestError::peer("a part of the file never came") });
+            return Err(RequestError {
+                fault: Fault::Bug,
+                ..RequestError::protocol_error("a part of the file never came")
+            });
         };
         let parts: Vec<PartId> = parts.into_values().collect();
         self.s3.ask(|store| store.complete_multipart(&self.key, &id, parts.clone()))?;
@@ -221,9 +227,9 @@ impl S3Sink {
         let meta = self.s3.ask(|store| store.head(&self.key))?;
         if meta.size != size {
             let why = format!("the server accepted {size} bytes and then reports {}", meta.size);
-            return Err(RequestError { fault: Fault::Integrity, ..RequestError::peer(why) });
+            return Err(RequestError { fault: Fault::Integrity, ..RequestError::protocol_error(why) });
         }
-        self.s3.0.cache.learn(&self.path, facts(&meta));
+        self.s3.0.cache.store(&self.path, facts(&meta));
         self.s3.parents().remove(&self.path);
         Ok(())
     }
@@ -236,7 +242,7 @@ impl Sink for S3Sink {
     }
 
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
-        self.put(buffer, offset).map_err(self.doing())
+        self.put(buffer, offset).map_err(self.as_write_error())
     }
 
     fn as_source(&self) -> Result<Arc<dyn Source>> {
@@ -253,7 +259,7 @@ impl Sink for S3Sink {
         }
         let finished = self.finish(finish).map_err(|failed| match failed.status {
             Some(412) => Error::Exists(shown(&self.path)),
-            _ => self.doing()(failed.without_retry()),
+            _ => self.as_write_error()(failed.without_retry()),
         });
         match &finished {
             Ok(()) => self.state().closed = true,

@@ -9,7 +9,7 @@ use web::client::ClientError;
 use web::{Client, Headers, HttpUrl, Method, Response};
 
 use super::redirects::RedirectChain;
-use super::{REFUSAL_BYTES, SETTLE, Server, StreamingResponse, refused};
+use super::{CHANGE_ANSWER_MAX, REFUSAL_BYTES, Server, StreamingResponse, refused};
 use crate::request_error::RequestError;
 use crate::retries::Retries;
 
@@ -103,7 +103,7 @@ impl Server {
             }
             let failed = StreamingResponse { client, response, body, url: redirects.url }.refusal();
             return Err(match failed.status {
-                Some(200..300) => RequestError::peer("it answered before it was sent a byte of the file"),
+                Some(200..300) => RequestError::protocol_error("it answered before it was sent a byte of the file"),
                 _ => failed,
             });
         }
@@ -131,7 +131,7 @@ impl Upload {
 
     /// Why the connection broke: a server that refuses the rest often answers before it closes the connection.
     fn reason(&mut self, error: ClientError) -> RequestError {
-        match self.client.answer_within(&Method::Put, Duration::from_secs(2)) {
+        match self.client.final_response_within(&Method::Put, Duration::from_secs(2)) {
             Ok((response, mut body)) if response.status >= 300 => {
                 let text = self.client.read_all(&mut body, REFUSAL_BYTES).unwrap_or_default();
                 refused(&self.url, &response, &text)
@@ -148,13 +148,17 @@ impl Upload {
         if self.chunked {
             self.client.write(b"0\r\n\r\n").map_err(|error| self.reason(error))?;
         }
-        let (response, mut body) = self.client.answer_within(&Method::Put, SETTLE)?;
+        let (response, mut body) = self.client.final_response_within(&Method::Put, CHANGE_ANSWER_MAX)?;
         let text = self.client.read_all(&mut body, REFUSAL_BYTES);
         if !(200..300).contains(&response.status) {
             let failed = refused(&self.url, &response, &text.unwrap_or_default());
             // A redirect after the body comes too late. The next attempt may get it before the body.
             let late = (300..400).contains(&response.status);
-            return Err(if late { RequestError { fault: Fault::Path, general: true, ..failed } } else { failed });
+            return Err(if late {
+                RequestError { fault: Fault::Path, affects_all_files: true, ..failed }
+            } else {
+                failed
+            });
         }
         if text.is_ok() && !body.ends_with_connection() {
             self.server.keep(&self.url, &response, self.client);

@@ -100,7 +100,7 @@ impl Parser {
             self.at = begins_at;
             return Err(self.error(format!("a number is expected: {value} cannot be larger or smaller")));
         }
-        Ok(Expression::Attribute { word, comparison, value })
+        Ok(Expression::Attribute { key: word, comparison, value })
     }
 
     /// Letters, digits, `.`, `_`, `-`, `:` and `*`; empty if there are none.

@@ -65,7 +65,7 @@ pub struct ValueSummary {
 
 impl ValueSummary {
     /// Adds a value.
-    pub fn note(&mut self, value: f64) {
+    pub fn add(&mut self, value: f64) {
         let (least, most) = self.ends.unwrap_or((value, value));
         self.ends = Some((least.min(value), most.max(value)));
         self.count += 1;
@@ -107,7 +107,7 @@ mod tests {
 
     fn of(values: &[f64]) -> (Option<f64>, Option<f64>, Option<f64>) {
         let mut summary = ValueSummary::default();
-        values.iter().for_each(|value| summary.note(*value));
+        values.iter().for_each(|value| summary.add(*value));
         (summary.least(), summary.median(), summary.most())
     }
 

@@ -69,7 +69,7 @@ pub(super) fn answer(job: PendingRequest, facts: &ConnectionFacts, service: &dyn
     };
     let mut stream = H2 {
         facts,
-        waits_to_send: request.waits() && body_length != Some(0),
+        waits_to_send: request.waits_for_continue() && body_length != Some(0),
         request,
         body,
         body_length,

@@ -179,8 +179,7 @@ impl TransportState {
         let mut bytes = std::mem::take(&mut self.staged.0);
         bytes.resize(STAGED_BYTES, 0);
         let mut buffer = ReadBuf::new(&mut bytes);
-        let read =
-            if self.tls.is_some() { self.read_sealed(cx, &mut buffer) } else { self.read_clear(cx, &mut buffer) };
+        let read = if self.tls.is_some() { self.read_tls(cx, &mut buffer) } else { self.read_clear(cx, &mut buffer) };
         let got = buffer.filled().len();
         bytes.truncate(got);
         // An idle connection keeps no buffer.
@@ -188,7 +187,7 @@ impl TransportState {
         read
     }
 
-    fn read_sealed(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn read_tls(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let Some(tls) = &mut self.tls else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
             match tls.reader().read(buffer.initialize_unfilled()) {

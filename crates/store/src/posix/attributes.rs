@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::by_descriptor::by_descriptor;
 use super::error;
-use crate::{AttributeSelection, Error, Facts, Result};
+use crate::{AttributeSelection, Error, Result, WantedMetadata};
 
 /// The most bytes of names and values of one entry that are copied; ext4 keeps 4 KiB, XFS 64 KiB a value.
 const XATTR_BYTES_MAX: usize = 256 << 10;
@@ -179,7 +179,7 @@ impl Difference<'_> {
 }
 
 /// Compares an entry that is open with `O_PATH`. Links have neither modes nor attributes that are copied.
-fn difference<'a>(fd: &impl AsFd, path: &RelPath, to: &Facts<'a>) -> Result<Difference<'a>> {
+fn difference<'a>(fd: &impl AsFd, path: &RelPath, to: &WantedMetadata<'a>) -> Result<Difference<'a>> {
     let there = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
     let is_link = rustix::fs::FileType::from_raw_mode(there.st_mode) == rustix::fs::FileType::Symlink;
     let owner = to.attributes.and_then(|to| to.owner.as_ref()).filter(|_| to.asked.owner);
@@ -203,12 +203,12 @@ fn difference<'a>(fd: &impl AsFd, path: &RelPath, to: &Facts<'a>) -> Result<Diff
 }
 
 /// Whether an entry, open with `O_PATH`, has other facts than it should have.
-pub(super) fn differs(fd: &impl AsFd, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
+pub(super) fn differs(fd: &impl AsFd, path: &RelPath, to: &WantedMetadata<'_>) -> Result<bool> {
     Ok(!difference(fd, path, to)?.is_none())
 }
 
 /// Gives an entry that is open with `O_PATH` the facts that it should have. Returns whether any were different.
-pub(super) fn refresh(fd: &impl AsFd, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
+pub(super) fn refresh(fd: &impl AsFd, path: &RelPath, to: &WantedMetadata<'_>) -> Result<bool> {
     let first = difference(fd, path, to)?;
     if let Some(owner) = first.owner {
         set_owner(fd, path, owner)?;
@@ -220,7 +220,7 @@ pub(super) fn refresh(fd: &impl AsFd, path: &RelPath, to: &Facts<'_>) -> Result<
         })?;
     }
     // Mode and time are set last, because a change of owner clears mode bits and an ACL changes some.
-    let last = difference(fd, path, &Facts { asked: AttributeSelection::default(), ..*to })?;
+    let last = difference(fd, path, &WantedMetadata { asked: AttributeSelection::default(), ..*to })?;
     let at = by_descriptor(fd);
     if last.mode {
         let mode = Mode::from_raw_mode(to.mode & 0o7777);

@@ -341,7 +341,7 @@ impl Sink for PosixSink {
         }
     }
 
-    fn reached(&self, end: u64) {
+    fn note_written_to(&self, end: u64) {
         self.written_end.fetch_max(end, Ordering::AcqRel);
         self.data_end.fetch_max(end, Ordering::AcqRel);
     }

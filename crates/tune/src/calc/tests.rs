@@ -13,7 +13,7 @@ const LONG: Question = Question {
     volume_bytes: None,
     efficiency: None,
     streams: None,
-    ship: None,
+    courier: None,
 };
 
 fn names(question: &Question) -> Vec<&'static str> {
@@ -42,7 +42,7 @@ fn without_numbers_there_are_no_lines() {
         Question { rtt_s: Some(0.3), ..Question::default() },
         Question { loss: Some(1e-4), ..Question::default() },
         Question { volume_bytes: Some(1e12), streams: Some(4), ..Question::default() },
-        Question { ship: Some(Ship { journey_s: 86_400.0, copy_bit_s: None }), ..Question::default() },
+        Question { courier: Some(Courier { journey_s: 86_400.0, copy_bit_s: None }), ..Question::default() },
     ] {
         assert_eq!(answer(&half), Answer::default(), "{half:?}");
     }
@@ -129,8 +129,8 @@ fn the_time_for_a_volume_is_computed() {
 
 #[test]
 fn a_courier_is_compared_with_the_line() {
-    let parcel = Ship { journey_s: 172_800.0, copy_bit_s: Some(10e9) };
-    let question = Question { volume_bytes: Some(100e12), ship: Some(parcel), ..Question::default() };
+    let parcel = Courier { journey_s: 172_800.0, copy_bit_s: Some(10e9) };
+    let question = Question { volume_bytes: Some(100e12), courier: Some(parcel), ..Question::default() };
     near(&found(&question, "courier, copying included"), 332_800.0);
     near(&found(&question, "rate of the courier"), 2.4038e9);
     assert_eq!(names(&question).len(), 2, "nothing to compare it with");
@@ -139,7 +139,7 @@ fn a_courier_is_compared_with_the_line() {
     // At the courier's rate, both arrive at the same time.
     let even = Question { rate_bit_s: Some(found(&question, "rate of the courier").value), ..question };
     near(&found(&even, "courier takes, compared with the line"), 1.0);
-    let at_once = Question { ship: Some(Ship { copy_bit_s: None, ..parcel }), ..question };
+    let at_once = Question { courier: Some(Courier { copy_bit_s: None, ..parcel }), ..question };
     near(&found(&at_once, "courier, copying included"), 172_800.0);
 }
 
@@ -155,7 +155,7 @@ fn unusable_numbers_count_as_missing() {
             volume_bytes: Some(odd),
             efficiency: Some(odd),
             streams: Some(0),
-            ship: Some(Ship { journey_s: odd, copy_bit_s: Some(odd) }),
+            courier: Some(Courier { journey_s: odd, copy_bit_s: Some(odd) }),
         };
         assert_eq!(answer(&question), Answer::default(), "{odd}");
     }
@@ -189,19 +189,19 @@ fn extreme(rate_bit_s: f64, rtt_s: f64, rest: f64) -> Question {
         volume_bytes: Some(rest),
         efficiency: Some(rest.min(1.0)),
         streams: Some(u32::MAX),
-        ship: Some(Ship { journey_s: rest, copy_bit_s: Some(rest) }),
+        courier: Some(Courier { journey_s: rest, copy_bit_s: Some(rest) }),
     }
 }
 
 #[test]
 fn every_line_has_a_formula_and_a_source() {
-    let ship = Some(Ship { journey_s: 86_400.0, copy_bit_s: None });
+    let courier = Some(Courier { journey_s: 86_400.0, copy_bit_s: None });
     let all = Question {
         loss: Some(1e-5),
         window_bytes: Some(4e6),
         volume_bytes: Some(1e12),
         streams: Some(4),
-        ship,
+        courier,
         ..LONG
     };
     let lines = answer(&all).lines;

@@ -58,7 +58,8 @@ fn run(gain: f64, fails_at: u32, go_on: &mut dyn FnMut(Step) -> bool) -> (Result
     let root = dir.path();
     let state = dir.path().join("state");
     let mut meter = SettingMeter { root, gain, runs: 0, fails_at };
-    let found = trial(&Recorded::new(root), &[change], (&state, "now"), 5, &mut meter, go_on);
+    let found =
+        trial(&Recorded::new(root), &[change], SnapshotPlace { dir: &state, time: "now" }, 5, &mut meter, go_on);
     (found, is_unchanged(root))
 }
 
@@ -108,7 +109,14 @@ fn a_change_that_cannot_be_made_fails_the_trial() {
     let state = dir.path().join("state");
     let absent = Change { place: SettingLocation::Sysctl("net.core.no_such".into()), ..change.clone() };
     let mut meter = SettingMeter { root: dir.path(), gain: 0.0, runs: 0, fails_at: 0 };
-    let found = trial(&Recorded::new(dir.path()), &[change, absent], (&state, "now"), 5, &mut meter, &mut |_| true);
+    let found = trial(
+        &Recorded::new(dir.path()),
+        &[change, absent],
+        SnapshotPlace { dir: &state, time: "now" },
+        5,
+        &mut meter,
+        &mut |_| true,
+    );
     assert!(matches!(found, Err(VerifyError::Apply(ApplyError::Refused { .. }))), "{found:?}");
     assert!(is_unchanged(dir.path()));
 }

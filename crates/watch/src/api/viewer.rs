@@ -43,7 +43,7 @@ impl Viewers {
     /// # Errors
     /// Nothing is shown to its network, or it sends too many requests.
     pub fn viewer(&self, caller: &Caller, config: &Config) -> Result<Viewer, Refused> {
-        if let Some((name, role)) = &caller.member {
+        if let Some((name, role)) = &caller.principal {
             return Ok(Viewer::Member { name: name.clone(), role: *role });
         }
         let peer = caller.peer.to_canonical();
@@ -130,7 +130,7 @@ mod tests {
     const SHOWS: &str = "[[show]]\nto = \"ska\"\nnetworks = [\"192.0.2.0/24\"]\nplaces = [\"ska-\"]\ntests = [\"latency\"]\nper-minute = 3\n";
 
     fn caller(peer: &str, member: Option<Role>) -> Caller {
-        Caller { peer: peer.parse().unwrap(), member: member.map(|role| ("noc".into(), role)) }
+        Caller { peer: peer.parse().unwrap(), principal: member.map(|role| ("noc".into(), role)) }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use database::rows::{insert, insert_new, numbers};
+use database::rows::{id_list, insert, insert_new};
 use database::{Migrations, OpenError};
 use model::v1::watch::{Alarm, Annotation};
 use parking_lot::RwLock;
@@ -376,7 +376,7 @@ impl Archive {
         if ids.is_empty() {
             return Ok(());
         }
-        let sql = format!("DELETE FROM series WHERE id IN {}", numbers(ids.iter().copied()));
+        let sql = format!("DELETE FROM series WHERE id IN {}", id_list(ids.iter().copied()));
         sqlx::query(AssertSqlSafe(sql)).execute(&self.pool).await?;
         self.series.write().retain(|_, id| !ids.contains(id));
         Ok(())

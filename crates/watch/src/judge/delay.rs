@@ -72,7 +72,7 @@ pub enum Step {
 
 impl Delays {
     /// Adds a report.
-    pub fn note(&mut self, report: &StreamReport) {
+    pub fn add(&mut self, report: &StreamReport) {
         self.note_queues(report);
         let Some(round_trip) = report.round_trip.map(|delays| delays.min_us as f64) else { return };
         let skew = report.forward.zip(report.reverse).map(|(f, r)| (f.min_us - r.min_us) as f64 / 2.0);
@@ -169,7 +169,7 @@ impl Delays {
         let both = report.forward.zip(report.reverse).map(|(forward, reverse)| [span(forward), span(reverse)]);
         let Some(lengths) = both else { return };
         for (queue, length_us) in self.queue.iter_mut().zip(lengths) {
-            queue.note(length_us);
+            queue.add(length_us);
         }
     }
 
@@ -180,7 +180,7 @@ impl Delays {
     }
 
     /// Whether the queue of the last report was longer than usual: it may be the first report of a long queue.
-    pub fn is_queue_doubtful(&self, direction: Direction) -> bool {
+    pub fn may_be_first_long_queue(&self, direction: Direction) -> bool {
         let queue = &self.queue[usize::from(direction == Direction::Reverse)];
         queue.long_reports > 0 || queue.last > (queue.usual() * QUEUE_TIMES).max(QUEUE_US / 2.0)
     }
@@ -196,7 +196,7 @@ impl Queue {
         median(self.normal.iter().copied()).unwrap_or(0.0)
     }
 
-    fn note(&mut self, length_us: f64) {
+    fn add(&mut self, length_us: f64) {
         self.last = length_us;
         let is_long = self.normal.len() >= LEARN && length_us > (self.usual() * QUEUE_TIMES).max(QUEUE_US);
         self.long_reports = if is_long { self.long_reports + 1 } else { 0 };
@@ -231,7 +231,7 @@ mod tests {
         for minute in minutes {
             let off = 500_000 + 3_000 * minute + clock;
             let noise = minute * 7 % 5 * 10;
-            delays.note(&report(forward + off + noise, reverse - off, 100));
+            delays.add(&report(forward + off + noise, reverse - off, 100));
         }
     }
 
@@ -274,12 +274,12 @@ mod tests {
     #[test]
     fn a_queue_is_reported_when_it_lasts() {
         let mut delays = Delays::default();
-        (0..20).for_each(|_| delays.note(&report(10, 10, 300)));
-        (0..3).for_each(|_| delays.note(&report(10, 10, 20_000)));
+        (0..20).for_each(|_| delays.add(&report(10, 10, 300)));
+        (0..3).for_each(|_| delays.add(&report(10, 10, 20_000)));
         assert_eq!(delays.queue(Direction::Forward), None);
-        (0..3).for_each(|_| delays.note(&report(10, 10, 20_000)));
+        (0..3).for_each(|_| delays.add(&report(10, 10, 20_000)));
         assert_eq!(delays.queue(Direction::Forward), Some((20_000.0, 300.0)));
-        delays.note(&report(10, 10, 300));
+        delays.add(&report(10, 10, 300));
         assert_eq!(delays.queue(Direction::Forward), None);
     }
 }

@@ -103,7 +103,7 @@ impl Loss {
     }
 
     /// Adds the packets sent and lost at a time, milliseconds since 1970.
-    pub fn note(&mut self, at: i64, sent: u64, lost: u64) {
+    pub fn add(&mut self, at: i64, sent: u64, lost: u64) {
         let number = at.div_euclid(self.bin);
         let count = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         match self.bins.back_mut() {
@@ -251,7 +251,7 @@ mod tests {
         let mut loss = Loss::new(1.0);
         (0..minutes).find(|minute| {
             let lost = (0..600).filter(|_| random.f64() < chance).count() as u64;
-            loss.note(minute * MINUTE, 600, lost);
+            loss.add(minute * MINUTE, 600, lost);
             loss.judge(floor).is_some()
         })
     }
@@ -290,7 +290,7 @@ mod tests {
         for minute in 0..30 * 366 * 24 * 60 / 5 {
             // Bins of five minutes at once: 3,000 packets.
             let lost = u64::from(random.f64() < 3_000.0 * 1e-7);
-            loss.note(minute * 5 * MINUTE, 3_000, lost);
+            loss.add(minute * 5 * MINUTE, 3_000, lost);
             // A path of 100 Gbit/s and 300 ms allows no more than this.
             found += u64::from(loss.judge(1.3e-7).is_some());
         }
@@ -304,7 +304,7 @@ mod tests {
         let mut run = |loss: &mut Loss, minutes: i64, lost: u64| {
             let mut found = None;
             for _ in 0..minutes {
-                loss.note(minute * MINUTE, 600, lost);
+                loss.add(minute * MINUTE, 600, lost);
                 minute += 1;
                 found = loss.judge(1e-5);
             }
@@ -323,10 +323,10 @@ mod tests {
     #[test]
     fn bins_older_than_a_day_are_dropped() {
         let mut loss = Loss::new(1.0);
-        loss.note(0, 600, 5);
-        loss.note(BIN_MS * 287, 600, 0);
+        loss.add(0, 600, 5);
+        loss.add(BIN_MS * 287, 600, 0);
         assert_eq!(loss.totals()[1], (5, 1_200));
-        loss.note(BIN_MS * 288, 600, 0);
+        loss.add(BIN_MS * 288, 600, 0);
         assert_eq!((loss.totals()[1], loss.bins.len()), ((0, 1_200), 2));
     }
 }

@@ -134,7 +134,7 @@ impl PathJudge {
             Observation::Throughput(found) => self.sides[direction_index(found.direction)].add_test(found),
             Observation::Path(facts) => {
                 for (route, facts) in self.routes.iter_mut().zip([&facts.forward, &facts.reverse]) {
-                    facts.iter().for_each(|facts| route.note(facts));
+                    facts.iter().for_each(|facts| route.add(facts));
                 }
             }
             Observation::Silent => self.silent_since = Some(begin),
@@ -165,11 +165,11 @@ impl PathJudge {
         let reflected = report.received + report.lost_reverse;
         self.sides[0].add_report(report, begin, report.sent, report.lost_forward);
         self.sides[1].add_report(report, begin, reflected, report.lost_reverse);
-        self.unplaced.note(begin, report.sent, report.lost_unplaced);
-        self.ports.note(begin, report);
-        self.delays.note(report);
-        self.reordered[0].note(begin, report.sent, report.reordered_forward);
-        self.reordered[1].note(begin, reflected, report.reordered_reverse);
+        self.unplaced.add(begin, report.sent, report.lost_unplaced);
+        self.ports.add(begin, report);
+        self.delays.add(report);
+        self.reordered[0].add(begin, report.sent, report.reordered_forward);
+        self.reordered[1].add(begin, reflected, report.reordered_reverse);
         self.busy = if report.host_limited { self.busy + 1 } else { 0 };
         self.clock_step_us = report.clock_step_us;
     }
@@ -452,13 +452,13 @@ impl PathJudge {
     }
 
     /// Whether the last test of TCP in a direction may be the first one of a shift.
-    pub fn is_doubtful(&self, direction: Direction) -> bool {
-        self.sides[direction_index(direction)].tests.is_doubtful()
+    pub fn may_be_first_of_shift(&self, direction: Direction) -> bool {
+        self.sides[direction_index(direction)].tests.may_be_first_of_shift()
     }
 
     /// Whether the last queue of a direction may be the first of a long one.
-    pub fn is_queue_doubtful(&self, direction: Direction) -> bool {
-        self.delays.is_queue_doubtful(direction)
+    pub fn may_be_first_long_queue(&self, direction: Direction) -> bool {
+        self.delays.may_be_first_long_queue(direction)
     }
 
     /// The last test of TCP in a direction.

@@ -49,7 +49,7 @@ impl Minute {
 
 impl Ports {
     /// Adds a report on the time from `begin`.
-    pub fn note(&mut self, begin: i64, report: &StreamReport) {
+    pub fn add(&mut self, begin: i64, report: &StreamReport) {
         if report.by_port.is_empty() {
             return;
         }
@@ -169,7 +169,7 @@ mod tests {
                 })
                 .collect();
             let by_port = if all.iter().any(|port| port.lost > 0) { all } else { Vec::new() };
-            ports.note(i64::from(minute), &StreamReport { sent: 600, ports: 8, by_port, ..StreamReport::default() });
+            ports.add(i64::from(minute), &StreamReport { sent: 600, ports: 8, by_port, ..StreamReport::default() });
         }
         ports
     }
@@ -200,7 +200,7 @@ mod tests {
         };
         let spread = |lost: [u32; 8]| {
             let mut ports = Ports::default();
-            ports.note(1, &report(lost));
+            ports.add(1, &report(lost));
             ports.spread_within(Direction::Forward, 0).unwrap()
         };
         let member = spread([3, 0, 0, 3, 0, 0, 0, 0]);
@@ -218,8 +218,8 @@ mod tests {
             StreamReport { sent: 1000, ports: 4, by_port, ..StreamReport::default() }
         };
         let mut ports = Ports::default();
-        (0..20).for_each(|minute| ports.note(minute, &report([9, 11, 10, 10])));
-        (20..23).for_each(|minute| ports.note(minute, &report([0, 6, 0, 0])));
+        (0..20).for_each(|minute| ports.add(minute, &report([9, 11, 10, 10])));
+        (20..23).for_each(|minute| ports.add(minute, &report([0, 6, 0, 0])));
         assert_eq!(ports.concentrated(Direction::Forward, i64::MAX), None);
         assert_eq!(ports.concentrated(Direction::Forward, 2), Some((1, 4)));
     }

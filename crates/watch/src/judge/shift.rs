@@ -73,7 +73,7 @@ impl ShiftDetector {
     }
 
     /// Adds the result of a test.
-    pub fn note(&mut self, value: f64) {
+    pub fn add(&mut self, value: f64) {
         self.recent.push_back(value);
         if self.recent.len() > IN_A_ROW {
             self.recent.pop_front();
@@ -131,7 +131,7 @@ impl ShiftDetector {
     }
 
     /// Whether the last test alone is so low that it may be the first one of a shift.
-    pub fn is_doubtful(&self) -> bool {
+    pub fn may_be_first_of_shift(&self) -> bool {
         let Some((middle, _)) = self.spread() else { return false };
         self.recent.back().is_some_and(|value| *value < middle * (1.0 - EFFECT_MIN))
     }
@@ -173,11 +173,11 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut detector = ShiftDetector::new(10);
         for _ in 0..before {
-            detector.note(100.0 * (1.0 + 0.04 * noise(&mut random)));
+            detector.add(100.0 * (1.0 + 0.04 * noise(&mut random)));
             assert_eq!(detector.shift(), None, "seed {seed}: a shift before there was one");
         }
         (1..=after).find(|_| {
-            detector.note(then * (1.0 + 0.04 * noise(&mut random)));
+            detector.add(then * (1.0 + 0.04 * noise(&mut random)));
             detector.shift().is_some()
         })
     }
@@ -190,7 +190,7 @@ mod tests {
             let mut detector = ShiftDetector::new(10);
             for test in 0..1_460 {
                 let by_day = if test % 4 < 2 { 0.97 } else { 1.0 };
-                detector.note(100.0 * by_day * (1.0 + 0.04 * noise(&mut random)));
+                detector.add(100.0 * by_day * (1.0 + 0.04 * noise(&mut random)));
                 assert_eq!(detector.shift(), None, "seed {seed}, test {test}");
             }
         }
@@ -210,16 +210,16 @@ mod tests {
     #[test]
     fn one_bad_test_is_no_shift_and_a_shift_ends() {
         let mut detector = ShiftDetector::new(10);
-        (0..20).for_each(|_| detector.note(100.0));
-        detector.note(1.0);
+        (0..20).for_each(|_| detector.add(100.0));
+        detector.add(1.0);
         assert_eq!(detector.shift(), None);
-        (0..5).for_each(|_| detector.note(100.0));
-        (0..6).for_each(|_| detector.note(60.0));
+        (0..5).for_each(|_| detector.add(100.0));
+        (0..6).for_each(|_| detector.add(60.0));
         let shift = detector.shift().unwrap();
         assert!((shift.before - 100.0).abs() < 1.0 && (shift.missing() - 0.4).abs() < 0.02, "{shift:?}");
-        (0..100).for_each(|_| detector.note(60.0));
+        (0..100).for_each(|_| detector.add(60.0));
         assert!(detector.shift().is_some(), "it does not become normal because it lasts");
-        (0..3).for_each(|_| detector.note(100.0));
+        (0..3).for_each(|_| detector.add(100.0));
         assert_eq!(detector.shift(), None);
     }
 

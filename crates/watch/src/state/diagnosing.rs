@@ -29,7 +29,7 @@ impl Watch {
             path.diagnosis = Some(diagnosis);
         }
         self.alarms.lock().renew(from, to);
-        self.look(now);
+        self.judge_all_paths(now);
         Ok(())
     }
 

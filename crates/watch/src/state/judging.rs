@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use model::v1::watch::AlarmKind;
 
 use super::load::{HoldTimes, WaitingReport, length_ms, queue_report};
+use super::locating::forget_losses;
 use super::places::{fault_location, site_of};
-use super::placing::forget_losses;
 use super::{Watch, WatchedPath};
 use crate::config::Config;
 use crate::mesh::{Test, TestKind};
@@ -58,7 +58,7 @@ impl Watch {
             let end = at + (seconds * 1e3) as i64;
             let begin = (end - length_ms(test)).max(*at);
             for name in [&test.from, &test.to] {
-                load.note(site_of(config, name), begin - margin, end + margin);
+                load.add(site_of(config, name), begin - margin, end + margin);
             }
         }
     }
@@ -77,7 +77,7 @@ impl Watch {
     }
 
     /// Judges all paths, including those without new measurements, and locates their faults.
-    pub fn look(&self, now: i64) {
+    pub fn judge_all_paths(&self, now: i64) {
         let mut paths = self.paths.lock();
         let events = self.events.lock().clone();
         let watched = self.watched.load();

@@ -30,7 +30,7 @@ pub(super) struct Load {
 
 impl Load {
     /// Records that a site was tested from one time to another.
-    pub fn note(&mut self, site: &str, begin: i64, end: i64) {
+    pub fn add(&mut self, site: &str, begin: i64, end: i64) {
         let tests = self.by_site.entry(site.to_owned()).or_default();
         tests.push_back((begin, end));
         while tests.len() > TESTS_MAX || tests.front().is_some_and(|(_, old)| *old < end - REMEMBERED_MS) {
@@ -100,14 +100,14 @@ mod tests {
     #[test]
     fn a_site_is_loaded_while_it_is_tested_and_old_tests_are_dropped() {
         let mut load = Load::default();
-        load.note("a", 1_000, 3_000);
+        load.add("a", 1_000, 3_000);
         let was_loaded = |load: &Load, begin, end| load.was_loaded(["b", "a"], begin, end);
         assert!(was_loaded(&load, 2_000, 60_000) && was_loaded(&load, 0, 1_001));
         assert!(!was_loaded(&load, 3_000, 60_000) && !was_loaded(&load, 0, 1_000));
         assert!(!load.was_loaded(["b", "c"], 0, 60_000));
-        load.note("a", REMEMBERED_MS, REMEMBERED_MS + 4_000);
+        load.add("a", REMEMBERED_MS, REMEMBERED_MS + 4_000);
         assert!(!was_loaded(&load, 0, 60_000), "tests of the day before are dropped");
-        (0..2 * TESTS_MAX).for_each(|_| load.note("a", REMEMBERED_MS, REMEMBERED_MS + 4_000));
+        (0..2 * TESTS_MAX).for_each(|_| load.add("a", REMEMBERED_MS, REMEMBERED_MS + 4_000));
         assert_eq!(load.by_site["a"].len(), TESTS_MAX, "the number of tests is bounded");
     }
 }

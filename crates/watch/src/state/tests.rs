@@ -1,6 +1,6 @@
 //! A watch without nodes: measurements go in; grid, history and alarms come out.
 
-mod drawn;
+mod random_faults;
 
 use model::v1::flows::{Flows, Host, Window};
 use model::v1::node::{Delays, Found, StreamReport};
@@ -49,8 +49,8 @@ async fn measurements_become_grid_history_and_alarms() {
         watch.take("b", vec![stream("b", "c", at, minute as u64 + 1, 0)], minute as u64 + 1).await.unwrap();
     }
     // A finding must last before its alarm is raised: hence two calls.
-    watch.look(now);
-    watch.look(now + 2_000);
+    watch.judge_all_paths(now);
+    watch.judge_all_paths(now + 2_000);
     let raised = std::iter::from_fn(|| changes.try_recv().ok()).collect::<Vec<_>>();
     let alarm = raised.iter().find(|change| change.alarm().kind == AlarmKind::Loss).unwrap().alarm();
     assert_eq!((alarm.from.as_str(), alarm.to.as_str(), alarm.direction), ("a", "b", Some(Direction::Forward)));
@@ -131,7 +131,7 @@ async fn counters_continue_after_a_restart_and_explain_loss() {
         let at = now - (60 - minute) * 60_000;
         watch.take("a", vec![stream("a", "b", at, minute as u64, 3)], minute as u64).await.unwrap();
     }
-    (0..2).for_each(|look| watch.look(now + look * 2_000));
+    (0..2).for_each(|look| watch.judge_all_paths(now + look * 2_000));
     let change = std::iter::from_fn(|| changes.try_recv().ok());
     let change = change.filter(|change| change.alarm().kind == AlarmKind::Loss).last().unwrap();
     assert_eq!(change.alarm().cause, model::v1::watch::CauseKind::Optics, "{change:?}");
@@ -193,16 +193,16 @@ async fn losses_under_tests_of_the_watch_do_not_count() {
         // B and C test each other in each tenth minute, and A loses packets to B meanwhile.
         let is_loaded = minute % 10 == 3;
         if is_loaded {
-            ["b", "c"].iter().for_each(|site| watch.load.lock().note(site, at + 30_000, at + 50_000));
+            ["b", "c"].iter().for_each(|site| watch.load.lock().add(site, at + 30_000, at + 50_000));
         }
         watch.take("a", vec![stream("a", "b", at, minute as u64, if is_loaded { 9 } else { 0 })], 1).await.unwrap();
         watch.take("a", vec![stream("a", "c", at, minute as u64, u64::from(minute % 2 == 0))], 1).await.unwrap();
     }
-    watch.look(now);
+    watch.judge_all_paths(now);
     let loss = |to: &str| watch.why("a", to).unwrap().forward.loss_6h;
     assert_eq!(loss("b"), Some(0.0));
     assert!(loss("c").unwrap() > 1e-4, "losses at other times count");
-    watch.look(now + 2_000);
+    watch.judge_all_paths(now + 2_000);
     let alarms = watch.alarms();
     let is_of = |to: &str| alarms.iter().any(|alarm| alarm.kind == AlarmKind::Loss && alarm.to == to);
     assert!(!is_of("b") && is_of("c"), "{alarms:?}");
@@ -250,7 +250,7 @@ async fn a_fault_is_not_located_by_earlier_losses() {
         let last = measurements.len() as u64;
         watch.take(from, measurements, last).await.unwrap();
     }
-    (0..3).for_each(|look| watch.look(now + look * 60_000));
+    (0..3).for_each(|look| watch.judge_all_paths(now + look * 60_000));
     let mut placed = BTreeMap::new();
     while let Ok(change) = changes.try_recv() {
         let alarm = change.alarm();
@@ -274,7 +274,7 @@ async fn a_diagnosis_is_archived_and_named_in_the_evidence_of_its_alarm() {
         let at = now - (60 - minute) * 60_000;
         watch.take("a", vec![stream("a", "b", at, minute as u64, 3)], minute as u64).await.unwrap();
     }
-    (0..2).for_each(|look| watch.look(now + look * 2_000));
+    (0..2).for_each(|look| watch.judge_all_paths(now + look * 2_000));
     let mut of_loss = move || {
         let change = std::iter::from_fn(|| changes.try_recv().ok());
         change.filter(|change| change.alarm().kind == AlarmKind::Loss).last()

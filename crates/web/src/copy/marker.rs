@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use super::line::one_line;
-use super::outcome::Last;
+use super::outcome::CopyOutcome;
 
 /// The most bytes of a line, as in davix; the rest of a longer line is dropped.
 pub const LINE_BYTES_MAX: usize = 1024;
@@ -82,7 +82,7 @@ pub enum MarkerEvent {
     /// The progress of the copy.
     Marker(Marker),
     /// The outcome of the copy; everything after it is ignored.
-    Last(Last),
+    Outcome(CopyOutcome),
 }
 
 /// Parses a stream of markers: bytes in, markers out.
@@ -111,14 +111,14 @@ impl Markers {
         events
     }
 
-    /// Ends the stream. Returns the item of its last line, if that line has no line feed. If no [`MarkerEvent::Last`] has come, the
+    /// Ends the stream. Returns the item of its last line, if that line has no line feed. If no [`MarkerEvent::Outcome`] has come, the
     /// outcome of the copy is unknown.
     pub fn finish(&mut self) -> Option<MarkerEvent> {
         self.end_line()
     }
 
     /// Whether the outcome has been read.
-    pub fn has_ended(&self) -> bool {
+    pub fn has_outcome(&self) -> bool {
         self.ended
     }
 
@@ -129,9 +129,9 @@ impl Markers {
         }
         let line = String::from_utf8_lossy(&bytes);
         let line = line.trim();
-        if let Some(last) = Last::parse(line) {
+        if let Some(last) = CopyOutcome::parse(line) {
             self.ended = true;
-            return Some(MarkerEvent::Last(last));
+            return Some(MarkerEvent::Outcome(last));
         }
         if line.eq_ignore_ascii_case("perf marker") {
             self.open = Some(Marker::default());
@@ -217,13 +217,14 @@ mod tests {
                       Stripe Bytes Transferred: 7\r\n    Total Stripe Count: 0\r\nEnd\r\n";
         let stream = format!("hello\nEnd\n{dcache}{XROOTD}success: Created\n{XROOTD}failure: no\n");
         let first = Marker { timestamp_s: 5, bytes: 7, state: Some("10".to_owned()), ..Marker::default() };
-        let expected = [MarkerEvent::Marker(first), MarkerEvent::Marker(marker()), MarkerEvent::Last(Last::Success)];
+        let expected =
+            [MarkerEvent::Marker(first), MarkerEvent::Marker(marker()), MarkerEvent::Outcome(CopyOutcome::Success)];
         for size in [1, 2, 7, 1000] {
             let mut markers = Markers::default();
             let events: Vec<MarkerEvent> =
                 stream.as_bytes().chunks(size).flat_map(|piece| markers.push(piece)).collect();
             assert_eq!(events, expected);
-            assert!(markers.has_ended());
+            assert!(markers.has_outcome());
             assert_eq!(markers.finish(), None);
         }
     }
@@ -232,11 +233,11 @@ mod tests {
     fn a_stream_that_is_cut_has_an_outcome_only_if_its_last_line_says_one() {
         let mut markers = Markers::default();
         assert_eq!(markers.push(b"Perf Marker\nTimestamp: 1\nfailure: no sp"), []);
-        assert_eq!(markers.finish(), Some(MarkerEvent::Last(Last::Failure("no sp".to_owned()))));
+        assert_eq!(markers.finish(), Some(MarkerEvent::Outcome(CopyOutcome::Failure("no sp".to_owned()))));
         let mut markers = Markers::default();
         assert_eq!(markers.push(&vec![b'x'; 1 << 20]), []);
         assert!(markers.line.len() <= LINE_BYTES_MAX);
-        assert_eq!((markers.finish(), markers.has_ended()), (None, false));
+        assert_eq!((markers.finish(), markers.has_outcome()), (None, false));
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use super::line::one_line;
 
 /// How a copy ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Last {
+pub enum CopyOutcome {
     /// `success: Created`.
     Success,
     /// `failure: …`, with the reason.
@@ -29,44 +29,44 @@ fn no_retry_words(fault: Fault) -> Option<&'static str> {
     }
 }
 
-impl Last {
+impl CopyOutcome {
     /// A failure, worded so that FTS retries it only if a retry is useful.
-    pub fn failure(fault: Fault, retry: Retry, text: &str) -> Last {
+    pub fn failure(fault: Fault, retry: Retry, text: &str) -> CopyOutcome {
         if fault == Fault::Interrupted {
-            return Last::Aborted(text.to_owned());
+            return CopyOutcome::Aborted(text.to_owned());
         }
         let words = no_retry_words(fault).filter(|_| retry == Retry::Never);
         let has_words = |words: &&str| text.to_ascii_lowercase().contains(&words.to_ascii_lowercase());
         match words.filter(|words| !has_words(words)) {
-            Some(words) => Last::Failure(format!("{words}: {text}")),
-            None => Last::Failure(text.to_owned()),
+            Some(words) => CopyOutcome::Failure(format!("{words}: {text}")),
+            None => CopyOutcome::Failure(text.to_owned()),
         }
     }
 
     /// The line, with its line feed.
     pub fn line(&self) -> String {
         match self {
-            Last::Success => "success: Created\n".to_owned(),
-            Last::Failure(reason) => format!("failure: {}\n", one_line(reason)),
-            Last::Aborted(reason) => format!("aborted: {}\n", one_line(reason)),
+            CopyOutcome::Success => "success: Created\n".to_owned(),
+            CopyOutcome::Failure(reason) => format!("failure: {}\n", one_line(reason)),
+            CopyOutcome::Aborted(reason) => format!("aborted: {}\n", one_line(reason)),
         }
     }
 
     /// Parses a line; `None` where it is not a last line. The first word decides, without regard to case; `failed` counts as
     /// `failure`.
-    pub fn parse(line: &str) -> Option<Last> {
+    pub fn parse(line: &str) -> Option<CopyOutcome> {
         let line = line.trim();
         let reason = |word: &str| {
             let (first, rest) = line.split_at_checked(word.len())?;
             first.eq_ignore_ascii_case(word).then(|| one_line(rest.trim_start_matches([':', ' '])))
         };
         if reason("success").is_some() {
-            return Some(Last::Success);
+            return Some(CopyOutcome::Success);
         }
         if let Some(why) = reason("failure").or_else(|| reason("failed")) {
-            return Some(Last::Failure(why));
+            return Some(CopyOutcome::Failure(why));
         }
-        reason("aborted").map(Last::Aborted)
+        reason("aborted").map(CopyOutcome::Aborted)
     }
 }
 
@@ -77,28 +77,29 @@ mod tests {
 
     #[test]
     fn an_outcome_is_one_line_of_bounded_length() {
-        assert_eq!(Last::Success.line(), "success: Created\n");
-        let failure = Last::Failure("Remote side failed with status code 403;\r\n error message: \"no\"".to_owned());
+        assert_eq!(CopyOutcome::Success.line(), "success: Created\n");
+        let failure =
+            CopyOutcome::Failure("Remote side failed with status code 403;\r\n error message: \"no\"".to_owned());
         assert_eq!(failure.line(), "failure: Remote side failed with status code 403; error message: \"no\"\n");
-        assert_eq!(Last::Aborted(String::new()).line(), "aborted: \n");
-        assert!(Last::Failure("ü".repeat(5000)).line().len() < 1024);
+        assert_eq!(CopyOutcome::Aborted(String::new()).line(), "aborted: \n");
+        assert!(CopyOutcome::Failure("ü".repeat(5000)).line().len() < 1024);
     }
 
     #[test]
     fn last_lines_are_parsed_as_davix_does() {
-        assert_eq!(Last::parse("  SUCCESS: Created"), Some(Last::Success));
-        assert_eq!(Last::parse("success"), Some(Last::Success));
-        assert_eq!(Last::parse("Failed: x: y"), Some(Last::Failure("x: y".to_owned())));
-        assert_eq!(Last::parse("failure"), Some(Last::Failure(String::new())));
-        assert_eq!(Last::parse("aborted by user"), Some(Last::Aborted("by user".to_owned())));
+        assert_eq!(CopyOutcome::parse("  SUCCESS: Created"), Some(CopyOutcome::Success));
+        assert_eq!(CopyOutcome::parse("success"), Some(CopyOutcome::Success));
+        assert_eq!(CopyOutcome::parse("Failed: x: y"), Some(CopyOutcome::Failure("x: y".to_owned())));
+        assert_eq!(CopyOutcome::parse("failure"), Some(CopyOutcome::Failure(String::new())));
+        assert_eq!(CopyOutcome::parse("aborted by user"), Some(CopyOutcome::Aborted("by user".to_owned())));
         for other in ["", "End", "succes", "Perf Marker", "fail", "ü"] {
-            assert_eq!(Last::parse(other), None, "{other}");
+            assert_eq!(CopyOutcome::parse(other), None, "{other}");
         }
     }
 
     #[test]
     fn a_permanent_failure_has_the_words_at_which_fts_does_not_retry() {
-        let line = |fault, retry, text| Last::failure(fault, retry, text).line();
+        let line = |fault, retry, text| CopyOutcome::failure(fault, retry, text).line();
         assert_eq!(line(Fault::Missing, Retry::Never, "gone"), "failure: No such file or directory: gone\n");
         let worded = "/data/f: no such file or directory";
         assert_eq!(line(Fault::Missing, Retry::Never, worded), format!("failure: {worded}\n"));
@@ -112,9 +113,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_reason_makes_one_line(text in any::<String>()) {
-            let last = Last::failure(Fault::Storage, Retry::Never, &text);
+            let last = CopyOutcome::failure(Fault::Storage, Retry::Never, &text);
             prop_assert_eq!(last.line().matches(char::is_control).count(), 1);
-            prop_assert!(matches!(Last::parse(&last.line()), Some(Last::Failure(_))));
+            prop_assert!(matches!(CopyOutcome::parse(&last.line()), Some(CopyOutcome::Failure(_))));
         }
     }
 }

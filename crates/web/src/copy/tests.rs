@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 const SOURCE: (&str, &str) = ("source", "davs://a:1094/data/f");
 
-fn order(headers: &[(&'static str, &'static str)]) -> Result<Order, BadRequest> {
-    Order::from_headers([&[SOURCE], headers].concat())
+fn order(headers: &[(&'static str, &'static str)]) -> Result<CopyRequest, BadRequest> {
+    CopyRequest::from_headers([&[SOURCE], headers].concat())
 }
 
 #[test]
@@ -35,19 +35,19 @@ fn the_pull_of_gfal2_is_parsed() {
 
 #[test]
 fn the_push_of_davix_is_parsed() {
-    let order = Order::from_headers([("Destination", "http://b/data/g"), ("X-Number-Of-Streams", "0")]).unwrap();
+    let order = CopyRequest::from_headers([("Destination", "http://b/data/g"), ("X-Number-Of-Streams", "0")]).unwrap();
     assert!(matches!(&order.direction, Direction::Push { destination } if destination.port() == 80));
     assert_eq!((order.streams, order.overwrite, order.require_checksum, order.no_head), (None, true, None, false));
 }
 
 #[test]
 fn malformed_requests_are_refused_with_a_remedy() {
-    let words = |result: Result<Order, BadRequest>| {
+    let words = |result: Result<CopyRequest, BadRequest>| {
         let bad = result.unwrap_err();
         assert_eq!(bad.status, 400);
         bad.reason
     };
-    assert!(words(Order::from_headers([])).contains("neither Source nor Destination"));
+    assert!(words(CopyRequest::from_headers([])).contains("neither Source nor Destination"));
     assert!(words(order(&[("Destination", "http://b/g")])).contains("both Source and Destination"));
     assert!(words(order(&[SOURCE])).contains("more than once"));
     assert!(words(order(&[("Credential", "gridsite")])).contains("TransferHeaderAuthorization"));
@@ -66,17 +66,17 @@ fn malformed_requests_are_refused_with_a_remedy() {
         words(order(&[(name, value)]));
     }
     for source in ["ftp://a/f", "/data/f", "file:///etc/passwd", "https://u:p@a/f", "root://a//f", ""] {
-        words(Order::from_headers([("Source", source)]));
+        words(CopyRequest::from_headers([("Source", source)]));
     }
     let many: Vec<(&str, &str)> =
         std::iter::repeat_n(("TransferHeaderX-Amz-A", "1"), TRANSFER_HEADERS_MAX + 1).collect();
-    words(Order::from_headers(many.into_iter().chain([SOURCE])));
+    words(CopyRequest::from_headers(many.into_iter().chain([SOURCE])));
 }
 
 #[test]
 fn flags_marks_and_digests_are_parsed() {
     assert!(order(&[("Copy-Flags", "x, NoHead")]).unwrap().no_head);
-    assert!(Order::from_headers([("Source", "s3://b/f?X-Amz-Signature=a")]).unwrap().no_head);
+    assert!(CopyRequest::from_headers([("Source", "s3://b/f?X-Amz-Signature=a")]).unwrap().no_head);
     assert_eq!(order(&[("SciTag", "449")]).unwrap().scitag, SciTag::new(7, 1));
     assert_eq!(order(&[("SciTag", "64")]).unwrap().scitag, Some(SciTag::UNMARKED));
     assert_eq!(order(&[("SciTag", "nonsense")]).unwrap().scitag, Some(SciTag::UNMARKED));
@@ -98,13 +98,13 @@ fn only_known_headers_are_passed_on() {
         ["X-Forwarded-For", "Cookie", "Destination", "Depth", "If-Match", "Via", "X-Amz", "x-am\u{e9}-a", "Source"]
     {
         let field = format!("TransferHeader{name}");
-        let refused = Order::from_headers([("Source", "https://a/f"), (field.as_str(), "x")]).unwrap_err();
+        let refused = CopyRequest::from_headers([("Source", "https://a/f"), (field.as_str(), "x")]).unwrap_err();
         assert!(refused.status == 400 && refused.reason.contains("header"), "{refused:?}");
     }
     for name in ["authorization", "X-AMZ-Date", "x-goog-a", "X-Ms-Blob-Type", "X-Auth-Token", "Want-Digest"] {
         let field = format!("TransferHeader{name}");
         assert_eq!(
-            Order::from_headers([("Source", "https://a/f"), (field.as_str(), "x")]).unwrap().transfer_headers,
+            CopyRequest::from_headers([("Source", "https://a/f"), (field.as_str(), "x")]).unwrap().transfer_headers,
             [(name.to_owned(), "x".to_owned())]
         );
     }

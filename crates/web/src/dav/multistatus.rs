@@ -6,7 +6,7 @@ use std::fmt::Write;
 use model::Digest;
 
 use super::xml::escape;
-use super::{APACHE, Ask, DAV, DCACHE, DeadProperty, OWNCLOUD, Prop, Resource, lock};
+use super::{APACHE, DAV, DCACHE, DeadProperty, OWNCLOUD, Prop, PropfindRequest, Resource, lock};
 use crate::{date, digest};
 
 /// The `Content-Type` of the document.
@@ -47,11 +47,11 @@ pub fn close() -> &'static str {
 
 /// The response of one file or directory: requested properties that exist, under 200; those requested by name that do not exist, under
 /// 404.
-pub fn response(resource: &Resource, ask: &Ask) -> String {
+pub fn response(resource: &Resource, query: &PropfindRequest) -> String {
     let (mut found, mut missing) = (String::new(), String::new());
     let usual = USUAL.iter().filter_map(|(namespace, name)| Some((namespace, name, value(resource, namespace, name)?)));
-    match ask {
-        Ask::Names => {
+    match query {
+        PropfindRequest::Names => {
             let on_request = ON_REQUEST.iter().filter(|(namespace, name)| value(resource, namespace, name).is_some());
             for (namespace, name) in
                 usual.map(|(namespace, name, _)| (namespace, name)).chain(on_request.map(|(a, b)| (a, b)))
@@ -62,7 +62,7 @@ pub fn response(resource: &Resource, ask: &Ask) -> String {
                 element(&mut found, &dead.prop.namespace, &dead.prop.name, "");
             }
         }
-        Ask::All { include } => {
+        PropfindRequest::All { include } => {
             for (namespace, name, value) in usual {
                 element(&mut found, namespace, name, &value);
             }
@@ -72,7 +72,7 @@ pub fn response(resource: &Resource, ask: &Ask) -> String {
             let is_additional = |prop: &&Prop| !is_usual(prop) && resource.dead.iter().all(|dead| dead.prop != **prop);
             named_elements(resource, include.iter().filter(is_additional), &mut found, &mut missing);
         }
-        Ask::Only(props) => named_elements(resource, props.iter(), &mut found, &mut missing),
+        PropfindRequest::Only(props) => named_elements(resource, props.iter(), &mut found, &mut missing),
     }
     let mut out = format!("<D:response><D:href>{}</D:href>", escape(&resource.href));
     // A response has at least one propstat, even if the request named no property.
@@ -109,10 +109,10 @@ fn named_elements<'a>(
 }
 
 /// Whether a request may ask for dead properties: the server looks them up only then.
-pub fn may_be_dead(ask: &Ask) -> bool {
-    match ask {
-        Ask::All { .. } | Ask::Names => true,
-        Ask::Only(props) => props.iter().any(|prop| {
+pub fn may_be_dead(query: &PropfindRequest) -> bool {
+    match query {
+        PropfindRequest::All { .. } | PropfindRequest::Names => true,
+        PropfindRequest::Only(props) => props.iter().any(|prop| {
             let name = (prop.namespace.as_str(), prop.name.as_str());
             name == (DAV, "displayname") || !(USUAL.contains(&name) || ON_REQUEST.contains(&name))
         }),
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    fn only(inner: &str) -> Ask {
+    fn only(inner: &str) -> PropfindRequest {
         propfind::parse(format!("<propfind xmlns='DAV:'><prop>{inner}</prop></propfind>").as_bytes()).unwrap()
     }
 
@@ -222,21 +222,21 @@ mod tests {
             <D:creationdate>1997-12-02T17:57:46Z</D:creationdate><D:getetag>&quot;a&amp;b&quot;</D:getetag>\
             <D:iscollection>0</D:iscollection><D:supportedlock></D:supportedlock><D:lockdiscovery/><A:executable>F</A:executable>\
             </D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n";
-        let text = response(&file(b"data/a&b"), &Ask::default()).replace(lock::SUPPORTED, "");
+        let text = response(&file(b"data/a&b"), &PropfindRequest::default()).replace(lock::SUPPORTED, "");
         assert_eq!(text, expected);
-        let names = response(&file(b"data/f"), &Ask::Names);
+        let names = response(&file(b"data/f"), &PropfindRequest::Names);
         assert!(names.contains("<D:getetag/>") && names.contains("<O:checksums/>") && !names.contains("1994"));
         assert!(!names.contains("quota"));
     }
 
     #[test]
     fn named_properties_that_do_not_exist_are_listed_under_404() {
-        let ask = only("<getcontentlength/><x xmlns='urn:&lt;y>'/><z xmlns=''/>");
+        let query = only("<getcontentlength/><x xmlns='urn:&lt;y>'/><z xmlns=''/>");
         let expected = "<D:response><D:href>/f</D:href><D:propstat><D:prop><D:getcontentlength>40</D:getcontentlength>\
             </D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat><D:propstat><D:prop>\
             <x:x xmlns:x=\"urn:&lt;y&gt;\"/><z/></D:prop><D:status>HTTP/1.1 404 Not Found</D:status></D:propstat>\
             </D:response>\n";
-        assert_eq!(response(&file(b"f"), &ask), expected);
+        assert_eq!(response(&file(b"f"), &query), expected);
         assert!(!response(&file(b"f"), &only("<quota-used-bytes/>")).contains("200 OK"));
         assert!(response(&file(b"f"), &only("")).contains("<D:prop></D:prop><D:status>HTTP/1.1 200 OK"));
     }
@@ -249,8 +249,8 @@ mod tests {
         assert!(text.contains("<D:prop><D:getcontentlength/></D:prop><D:status>HTTP/1.1 404"), "{text}");
         let file_with_quota = Resource { is_dir: false, ..dir };
         assert!(response(&file_with_quota, &only("<quota-used-bytes/>")).contains("404"), "not of a file");
-        let ask = only(&format!("<checksums xmlns='{OWNCLOUD}'/><Checksums xmlns='{DCACHE}'/>"));
-        let text = response(&file(b"f"), &ask);
+        let query = only(&format!("<checksums xmlns='{OWNCLOUD}'/><Checksums xmlns='{DCACHE}'/>"));
+        let text = response(&file(b"f"), &query);
         assert!(text.contains("<O:checksums><O:checksum>CRC32C:35f690d4</O:checksum></O:checksums>"), "{text}");
         assert!(text.contains("<C:Checksums>crc32c=35f690d4</C:Checksums>"), "{text}");
         assert_eq!(status("/f", 423, "Locked"), {
@@ -266,14 +266,16 @@ mod tests {
         let content_type = Some("text/plain".to_owned());
         let resource = Resource { dead: vec![dead, display_name], content_type, ..file(b"f") };
         let value = "<x:a xmlns:x=\"urn:z\" xml:lang=\"de\"><b xmlns=\"\">1</b></x:a>";
-        for ask in [only("<a xmlns='urn:z'/>"), Ask::default(), Ask::All { include: vec![prop("a")] }] {
-            assert_eq!(response(&resource, &ask).matches(value).count(), 1, "{ask:?}");
+        for query in
+            [only("<a xmlns='urn:z'/>"), PropfindRequest::default(), PropfindRequest::All { include: vec![prop("a")] }]
+        {
+            assert_eq!(response(&resource, &query).matches(value).count(), 1, "{query:?}");
         }
-        let all = response(&resource, &Ask::default());
+        let all = response(&resource, &PropfindRequest::default());
         assert!(all.contains("<D:displayname>other</D:displayname><D:getcontentlength>40"), "{all}");
         assert_eq!(all.matches("displayname>").count(), 2, "once");
         assert!(all.contains("<D:getcontenttype>text/plain</D:getcontenttype>"), "{all}");
-        assert!(response(&resource, &Ask::Names).contains("<x:a xmlns:x=\"urn:z\"/>"));
+        assert!(response(&resource, &PropfindRequest::Names).contains("<x:a xmlns:x=\"urn:z\"/>"));
     }
 
     proptest! {
@@ -281,8 +283,8 @@ mod tests {
         fn any_name_is_parsed_unchanged_from_a_written_document(bytes in proptest::collection::vec(any::<u8>(), 1..50)) {
             let Ok(path) = RelPath::parse(&bytes) else { return Ok(()) };
             let resource = file(path.as_bytes());
-            let ask = Ask::All { include: vec![Prop { namespace: OWNCLOUD.into(), name: "checksums".into() }] };
-            let text = [open(), response(&resource, &ask), close().to_owned()].concat();
+            let query = PropfindRequest::All { include: vec![Prop { namespace: OWNCLOUD.into(), name: "checksums".into() }] };
+            let text = [open(), response(&resource, &query), close().to_owned()].concat();
             let read = listing::parse(text.as_bytes()).unwrap();
             prop_assert_eq!(&read, &[resource]);
             prop_assert_eq!(read[0].name(), path.name().map(|n| n.as_bytes().to_vec()).unwrap_or_default());

@@ -5,7 +5,7 @@ use super::{BODY_BYTES_MAX, DAV, DavError, PROPS_MAX, Prop};
 
 /// The properties that a PROPFIND asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum PropfindRequest {
     /// The usual properties, and some more; an empty body means the usual ones.
     All {
         /// The additional properties, from `DAV:include`.
@@ -17,16 +17,16 @@ pub enum Ask {
     Only(Vec<Prop>),
 }
 
-impl Default for Ask {
-    fn default() -> Ask {
-        Ask::All { include: Vec::new() }
+impl Default for PropfindRequest {
+    fn default() -> PropfindRequest {
+        PropfindRequest::All { include: Vec::new() }
     }
 }
 
-impl Ask {
+impl PropfindRequest {
     /// Whether the request names a property. Properties that are costly to determine are determined only then.
     pub fn names(&self, namespace: &str, name: &str) -> bool {
-        let (Ask::All { include: props } | Ask::Only(props)) = self else { return false };
+        let (PropfindRequest::All { include: props } | PropfindRequest::Only(props)) = self else { return false };
         props.iter().any(|prop| prop.namespace == namespace && prop.name == name)
     }
 }
@@ -63,12 +63,12 @@ impl Depth {
 ///
 /// # Errors
 /// [`DavError`]: the body is not XML, not a `propfind`, or beyond the bounds.
-pub fn parse(body: &[u8]) -> Result<Ask, DavError> {
+pub fn parse(body: &[u8]) -> Result<PropfindRequest, DavError> {
     if body.len() > BODY_BYTES_MAX {
         return Err(DavError::Bounds { what: "bytes", limit: BODY_BYTES_MAX });
     }
     if body.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Ask::default());
+        return Ok(PropfindRequest::default());
     }
     let body = xml::in_utf8(body)?;
     let mut document = Document::new(&body);
@@ -90,7 +90,7 @@ pub fn parse(body: &[u8]) -> Result<Ask, DavError> {
     if !has_root {
         return Err(DavError::Xml("it has no element at all".to_owned()));
     }
-    Ok(request.into_ask())
+    Ok(request.into_request())
 }
 
 /// The part of the body that has been read.
@@ -144,11 +144,11 @@ impl PropfindBody {
         Ok(())
     }
 
-    fn into_ask(self) -> Ask {
+    fn into_request(self) -> PropfindRequest {
         match self.only {
-            Some(props) => Ask::Only(props),
-            None if self.names => Ask::Names,
-            None => Ask::All { include: self.include },
+            Some(props) => PropfindRequest::Only(props),
+            None if self.names => PropfindRequest::Names,
+            None => PropfindRequest::All { include: self.include },
         }
     }
 }
@@ -165,28 +165,31 @@ mod tests {
 
     #[test]
     fn the_request_of_davix_is_parsed() {
-        let Ok(Ask::Only(props)) = parse(DAVIX.as_bytes()) else { panic!("a list of properties") };
+        let Ok(PropfindRequest::Only(props)) = parse(DAVIX.as_bytes()) else { panic!("a list of properties") };
         let names: Vec<&str> = props.iter().map(|prop| prop.name.as_str()).collect();
         let dav = ["displayname", "getlastmodified", "creationdate", "getcontentlength", "quota-used-bytes"];
         assert_eq!(names, [&dav[..], &["resourcetype", "mode", "owner", "group"]].concat());
         assert_eq!(props[6].namespace, "LCGDM:");
-        assert!(Ask::Only(props).names("DAV:", "owner"));
+        assert!(PropfindRequest::Only(props).names("DAV:", "owner"));
     }
 
     #[test]
     fn each_kind_of_request_is_parsed() {
         let body = |inner: &str| parse(format!("<propfind xmlns='DAV:'>{inner}</propfind>").as_bytes());
-        assert_eq!(parse(b""), Ok(Ask::default()));
-        assert_eq!(parse(b" \r\n"), Ok(Ask::default()));
-        assert_eq!(body("<allprop/>"), Ok(Ask::default()));
-        assert_eq!(body(""), Ok(Ask::default()));
-        assert_eq!(body("<propname/>"), Ok(Ask::Names));
-        assert_eq!(body("<prop/>"), Ok(Ask::Only(Vec::new())));
+        assert_eq!(parse(b""), Ok(PropfindRequest::default()));
+        assert_eq!(parse(b" \r\n"), Ok(PropfindRequest::default()));
+        assert_eq!(body("<allprop/>"), Ok(PropfindRequest::default()));
+        assert_eq!(body(""), Ok(PropfindRequest::default()));
+        assert_eq!(body("<propname/>"), Ok(PropfindRequest::Names));
+        assert_eq!(body("<prop/>"), Ok(PropfindRequest::Only(Vec::new())));
         assert_eq!(body("<x><allprop/></x><prop><a xmlns=''/></prop>"), {
-            Ok(Ask::Only(vec![Prop { namespace: String::new(), name: "a".into() }]))
+            Ok(PropfindRequest::Only(vec![Prop { namespace: String::new(), name: "a".into() }]))
         });
         let quota = Prop::dav("quota-used-bytes");
-        assert_eq!(body("<allprop/><include><quota-used-bytes/></include>"), Ok(Ask::All { include: vec![quota] }));
+        assert_eq!(
+            body("<allprop/><include><quota-used-bytes/></include>"),
+            Ok(PropfindRequest::All { include: vec![quota] })
+        );
     }
 
     #[test]

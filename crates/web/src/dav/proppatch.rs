@@ -24,7 +24,7 @@ impl Change {
 
 /// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
+pub enum ChangeResult {
     /// The change was made.
     Made,
     /// The property is the server's own (RFC 4918, section 16, `cannot-modify-protected-property`).
@@ -34,17 +34,17 @@ pub enum Done {
     /// There is no space for the property.
     NoRoom,
     /// The change was not made because another one failed.
-    WithOthers,
+    AnotherFailed,
 }
 
-impl Done {
+impl ChangeResult {
     fn status(self) -> &'static str {
         match self {
-            Done::Made => "200 OK",
-            Done::Protected => "403 Forbidden",
-            Done::Unusable => "409 Conflict",
-            Done::NoRoom => "507 Insufficient Storage",
-            Done::WithOthers => "424 Failed Dependency",
+            ChangeResult::Made => "200 OK",
+            ChangeResult::Protected => "403 Forbidden",
+            ChangeResult::Unusable => "409 Conflict",
+            ChangeResult::NoRoom => "507 Insufficient Storage",
+            ChangeResult::AnotherFailed => "424 Failed Dependency",
         }
     }
 }
@@ -101,15 +101,21 @@ fn sets_property(within: &[Prop]) -> Option<bool> {
 }
 
 /// The response: each property under the status of its change.
-pub fn response(href: &str, changes: &[(&Prop, Done)]) -> String {
+pub fn response(href: &str, changes: &[(&Prop, ChangeResult)]) -> String {
     let mut out = format!("<D:response><D:href>{}</D:href>", escape(href));
-    for done in [Done::Made, Done::Protected, Done::Unusable, Done::NoRoom, Done::WithOthers] {
+    for result in [
+        ChangeResult::Made,
+        ChangeResult::Protected,
+        ChangeResult::Unusable,
+        ChangeResult::NoRoom,
+        ChangeResult::AnotherFailed,
+    ] {
         let mut props = String::new();
-        for (prop, _) in changes.iter().filter(|(_, result)| *result == done) {
+        for (prop, _) in changes.iter().filter(|(_, given)| *given == result) {
             element(&mut props, &prop.namespace, &prop.name, "");
         }
         if !props.is_empty() {
-            propstat(&mut out, &props, done.status());
+            propstat(&mut out, &props, result.status());
         }
     }
     out.push_str("</D:response>\n");
@@ -154,7 +160,7 @@ mod tests {
     #[test]
     fn the_response_lists_each_property_under_its_status() {
         let (a, b) = (Prop::dav("getetag"), Prop { namespace: "urn:z".into(), name: "b".into() });
-        let text = response("/f", &[(&a, Done::Protected), (&b, Done::WithOthers)]);
+        let text = response("/f", &[(&a, ChangeResult::Protected), (&b, ChangeResult::AnotherFailed)]);
         let expected = "<D:response><D:href>/f</D:href><D:propstat><D:prop><D:getetag/></D:prop><D:status>HTTP/1.1 403 Forbidden\
             </D:status></D:propstat><D:propstat><D:prop><x:b xmlns:x=\"urn:z\"/></D:prop><D:status>HTTP/1.1 424 Failed Dependency\
             </D:status></D:propstat></D:response>\n";

@@ -47,7 +47,7 @@ pub fn format(digest: &Digest) -> String {
 }
 
 /// The first member with a known algorithm and a malformed value.
-pub fn damaged<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn first_malformed<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut members = members(values);
     members.find(|text| member(text).is_some_and(|member| algorithm(member.0).is_some() && one(member).is_none()))
 }

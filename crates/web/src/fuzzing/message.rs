@@ -15,7 +15,12 @@ pub fn head(bytes: &[u8]) {
         ends_once(bytes, taken, |part| head::parse_request(part).map(|found| found.is_some()));
         let is_forbidden = |c: char| c.is_ascii_control() || c == ' ';
         assert!(request.target.len() <= TARGET_BYTES_MAX && !request.target.contains(is_forbidden));
-        let _ = (body::of_request(&request), request.keeps(), request.waits(), request.has_unknown_expectation());
+        let _ = (
+            body::of_request(&request),
+            request.keeps_connection(),
+            request.waits_for_continue(),
+            request.has_unknown_expectation(),
+        );
         request_reads_back(&request);
     }
     if let Ok(Some((response, taken))) = head::parse_response(bytes) {

@@ -14,7 +14,7 @@ pub const COLLECTOR_PORT: u16 = 10514;
 
 /// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum FlowState {
     /// The flow begins.
     Start,
     /// The flow continues.
@@ -27,7 +27,7 @@ pub enum Moment {
 #[derive(Clone, Debug)]
 pub struct Firefly {
     /// The state of the flow.
-    pub moment: Moment,
+    pub state: FlowState,
     /// The time now; at the end, the time of the end.
     pub now: Timestamp,
     /// When the flow began.
@@ -103,13 +103,13 @@ struct FlowId {
 
 impl Firefly {
     fn lifecycle(&self) -> Lifecycle {
-        let state = match self.moment {
-            Moment::Start => "start",
-            Moment::Ongoing => "ongoing",
-            Moment::End => "end",
+        let state = match self.state {
+            FlowState::Start => "start",
+            FlowState::Ongoing => "ongoing",
+            FlowState::End => "end",
         };
         let now = date::rfc3339_us(self.now);
-        let end_time = (self.moment == Moment::End).then(|| now.clone());
+        let end_time = (self.state == FlowState::End).then(|| now.clone());
         Lifecycle { state, current_time: now, start_time: date::rfc3339_us(self.started), end_time }
     }
 
@@ -153,9 +153,9 @@ impl Firefly {
 mod tests {
     use super::*;
 
-    fn firefly(moment: Moment) -> Firefly {
+    fn firefly(state: FlowState) -> Firefly {
         Firefly {
-            moment,
+            state,
             now: Timestamp { seconds: 1_795_175_181, nanos: 69_473_000 },
             started: Timestamp { seconds: 1_795_175_180, nanos: 0 },
             tag: SciTag::parse("452"),
@@ -176,7 +176,7 @@ mod tests {
             \"context\":{\"experiment-id\":7,\"activity-id\":4,\"application\":\"longhaul\"},\
             \"flow-id\":{\"afi\":\"ipv4\",\"src-ip\":\"127.0.0.1\",\"dst-ip\":\"127.0.0.1\",\"protocol\":\"tcp\",\
             \"src-port\":11098,\"dst-port\":34300}}";
-        assert_eq!(firefly(Moment::End).datagram("vm"), expected);
+        assert_eq!(firefly(FlowState::End).datagram("vm"), expected);
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
             application: String::new(),
             source: "[2001:db8::1]:1".parse().unwrap(),
             target: "[2001:db8::2]:2".parse().unwrap(),
-            ..firefly(Moment::Start)
+            ..firefly(FlowState::Start)
         };
         let text = bare.datagram("a b\n");
         assert!(
@@ -197,7 +197,7 @@ mod tests {
         for absent in ["usage", "netlink", "application", "end-time"] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
-        assert!(firefly(Moment::Ongoing).datagram("").contains("Z - longhaul - firefly-json - {\"version\":1"));
-        assert!(firefly(Moment::Ongoing).datagram("").contains("\"state\":\"ongoing\""));
+        assert!(firefly(FlowState::Ongoing).datagram("").contains("Z - longhaul - firefly-json - {\"version\":1"));
+        assert!(firefly(FlowState::Ongoing).datagram("").contains("\"state\":\"ongoing\""));
     }
 }

@@ -104,8 +104,8 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         3 => Frame::Abort(refusal(r)?),
         4 => Frame::Ping(r.number("a ping")?),
         5 => Frame::Pong(r.number("a pong")?),
-        6 => Frame::Ask(request_id(r)?, request(r)?),
-        7 => Frame::Answer(request_id(r)?, list(r, ITEMS_MAX, "a listing", listed)?, r.bool("more")?),
+        6 => Frame::Request(request_id(r)?, request(r)?),
+        7 => Frame::Reply(request_id(r)?, list(r, ITEMS_MAX, "a listing", listed)?, r.bool("more")?),
         8 => Frame::Denied(request_id(r)?, refusal(r)?),
         9 => Frame::Open(open(r)?),
         10 => Frame::Entries(list(r, ITEMS_MAX, "entries", entry)?),
@@ -149,7 +149,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
             let mut span = || Ok(Duration::from_micros(r.number_max(MICROS_MAX, "a time")?));
             Frame::Waited(TargetWaits { space: span()?, writer: span()? })
         }
-        39 => Frame::Removing(Removal { extras: r.number("extras")?, there: r.number("entries")? }),
+        39 => Frame::Removing(Removal { extras: r.number("extras")?, total: r.number("entries")? }),
         38 => Frame::Missed(list(r, MISSES_NAMED_MAX, "failures", |r| Ok((r.path("a path")?, refusal(r)?)))?),
         other => return Err(WireError::Unknown(other)),
     };

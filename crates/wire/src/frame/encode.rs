@@ -61,8 +61,8 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Abort(_) => 3,
         Frame::Ping(_) => 4,
         Frame::Pong(_) => 5,
-        Frame::Ask(..) => 6,
-        Frame::Answer(..) => 7,
+        Frame::Request(..) => 6,
+        Frame::Reply(..) => 7,
         Frame::Denied(..) => 8,
         Frame::Open(_) => 9,
         Frame::Entries(_) => 10,
@@ -116,11 +116,11 @@ fn body(w: &mut Writer, frame: &Frame) {
         }
         Frame::Abort(r) => refusal(w, r),
         Frame::Ping(n) | Frame::Pong(n) | Frame::Keep(n) => w.number(*n),
-        Frame::Ask(id, what) => {
+        Frame::Request(id, what) => {
             w.number((*id).into());
             request(w, what);
         }
-        Frame::Answer(id, lines, more) => {
+        Frame::Reply(id, lines, more) => {
             w.number((*id).into());
             list(w, lines, listed);
             w.bool(*more);
@@ -194,9 +194,9 @@ fn job_body(w: &mut Writer, frame: &Frame) {
         Frame::Waited(TargetWaits { space, writer }) => {
             [space, writer].iter().for_each(|span| w.number((span.as_micros() as u64).min(MICROS_MAX)));
         }
-        Frame::Removing(Removal { extras, there }) => {
+        Frame::Removing(Removal { extras, total }) => {
             w.number(*extras);
-            w.number(*there);
+            w.number(*total);
         }
         Frame::Missed(misses) => list(w, misses, |w, (path, why)| {
             w.bytes(path.as_bytes());

@@ -197,8 +197,8 @@ fn job_and_tool_frames() -> Vec<(&'static str, Vec<Frame>)> {
         Request::Probe(r#"{"first_stream":7}"#.into()),
     ];
     vec![
-        ("ask", asks.into_iter().chain(more).enumerate().map(|(n, ask)| Frame::Ask(n as u32 * 100, ask)).collect()),
-        ("answer", vec![Frame::Answer(5, lines, true), Frame::Answer(u32::MAX, vec![], false)]),
+        ("ask", asks.into_iter().chain(more).enumerate().map(|(n, ask)| Frame::Request(n as u32 * 100, ask)).collect()),
+        ("answer", vec![Frame::Reply(5, lines, true), Frame::Reply(u32::MAX, vec![], false)]),
         ("denied", vec![Frame::Denied(6, refusal(Fault::Auth, "the key does not allow to write"))]),
         (
             "open",
@@ -237,7 +237,7 @@ fn job_and_tool_frames() -> Vec<(&'static str, Vec<Frame>)> {
         ),
         ("doubted", vec![Frame::Doubted(vec![1, 300])]),
         ("waited", vec![Frame::Waited(TargetWaits { space: Duration::from_millis(30_500), writer: Duration::ZERO })]),
-        ("removing", vec![Frame::Removing(Removal { extras: 7, there: 1_000 })]),
+        ("removing", vec![Frame::Removing(Removal { extras: 7, total: 1_000 })]),
         ("counts", vec![Frame::Counts(Counts { unfinished: 3, refreshed: 300 }), Frame::Counts(Counts::default())]),
         ("account", vec![Frame::Account(Box::default()), Frame::Account(Box::new(account()))]),
     ]

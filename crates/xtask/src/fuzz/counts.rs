@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::part::FuzzRun;
+use super::turn::FuzzRun;
 use crate::soak::first_line;
 
 /// The counts of a target, over all calls.
@@ -16,13 +16,13 @@ pub struct FuzzCounts {
     pub runs: u64,
     /// The time of the program, with its start.
     pub seconds: f64,
-    /// Edges that the corpus covered in the last part.
+    /// Edges that the corpus covered in the last turn.
     pub edges: u64,
     /// Files of the corpus.
     pub corpus: u64,
     /// Parts with a finding.
     pub findings: u64,
-    /// The commit that the last part was built from.
+    /// The commit that the last turn was built from.
     pub commit: String,
 }
 
@@ -57,14 +57,14 @@ impl FuzzCounts {
         Some(())
     }
 
-    /// Adds the counts of one more part.
-    pub fn with(&self, part: &FuzzRun) -> FuzzCounts {
+    /// Adds the counts of one more turn.
+    pub fn with(&self, turn: &FuzzRun) -> FuzzCounts {
         FuzzCounts {
-            runs: self.runs + part.runs,
-            seconds: self.seconds + part.seconds,
-            edges: part.edges,
-            corpus: part.corpus,
-            findings: self.findings + u64::from(part.finding.is_some()),
+            runs: self.runs + turn.runs,
+            seconds: self.seconds + turn.seconds,
+            edges: turn.edges,
+            corpus: turn.corpus,
+            findings: self.findings + u64::from(turn.finding.is_some()),
             commit: commit(),
         }
     }
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn counts_are_read_as_they_were_written_and_add_up() {
-        let part = FuzzRun { runs: 500, seconds: 2.5, edges: 12, corpus: 3, finding: None };
-        let counts = FuzzCounts { commit: "ab".into(), ..FuzzCounts::default().with(&part).with(&part) };
+        let turn = FuzzRun { runs: 500, seconds: 2.5, edges: 12, corpus: 3, finding: None };
+        let counts = FuzzCounts { commit: "ab".into(), ..FuzzCounts::default().with(&turn).with(&turn) };
         let mut read = FuzzCounts::default();
         read.parse(&counts.text().unwrap()).unwrap();
         assert_eq!((read.runs, read.edges, read.rate()), (1_000, 12, 200));

@@ -27,13 +27,13 @@ fn the_example_file_is_read() {
     assert_eq!(policy.issuer("https://cms-auth.example.org"), None, "an issuer is its exact URL");
     let ska = &policy.issuers[1];
     assert_eq!((ska.jwks.as_deref(), policy.audiences_for(ska).len()), (Some("/etc/longhaul/ska.jwks"), 3));
-    assert_eq!(policy.rules[0].who, RuleSubject::Anyone);
+    assert_eq!(policy.rules[0].subject, RuleSubject::Anyone);
     let iss = "https://cms-auth.example.org/".to_owned();
-    assert_eq!(policy.rules[1].who, RuleSubject::Group { iss, group: "/cms/production".into() });
+    assert_eq!(policy.rules[1].subject, RuleSubject::Group { iss, group: "/cms/production".into() });
     assert_eq!(policy.rules[1].actions, Actions::FOR_READ | Actions::FOR_MODIFY);
-    assert_eq!(policy.rules[2].from.len(), 2);
+    assert_eq!(policy.rules[2].addresses.len(), 2);
     let callout = policy.callout.as_ref().unwrap();
-    assert_eq!((callout.timeout, callout.when), (Duration::from_secs(5), When::Undecided));
+    assert_eq!((callout.timeout, callout.asked), (Duration::from_secs(5), AskedWhen::Undecided));
     assert!(policy.macaroons.on && !policy.third_party.local && policy.third_party.private);
     assert_eq!(policy.exports_named(), ["cms", "public", "scratch", "ska"]);
     let (inside, out) = ("192.0.2.1".parse().unwrap(), "192.0.2.66".parse().unwrap());
@@ -63,10 +63,10 @@ fn a_mistake_is_reported_with_its_line() {
         (format!("{issuer}export = \"a/b\""), 1, "name of an export"),
         (format!("{issuer}path = \"../x\""), 1, "without .."),
         (format!("{issuer}profile = \"x\""), 4, "unknown variant"),
-        (allow(""), 2, "who exactly once"),
-        (allow("anyone = false"), 2, "who exactly once"),
-        (allow("anyone = true\nkey = \"00112233aabbccdd\""), 2, "who exactly once"),
-        (allow("group = \"/a\""), 2, "who exactly once"),
+        (allow(""), 2, "exactly one subject"),
+        (allow("anyone = false"), 2, "exactly one subject"),
+        (allow("anyone = true\nkey = \"00112233aabbccdd\""), 2, "exactly one subject"),
+        (allow("group = \"/a\""), 2, "exactly one subject"),
         (allow("group = \"/a\"\nissuer = \"b\""), 2, "no issuer \"b\""),
         (allow("key = \"x\""), 2, "longhaul grant list"),
         (allow("dn = \"Alice\""), 2, "openssl x509"),

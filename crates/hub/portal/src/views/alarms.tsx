@@ -22,24 +22,24 @@ export interface Alarm {
 const MARKS: Record<string, string> = { ok: "✓", warning: "!", critical: "✗", unknown: "?" };
 
 /** The health of something: a mark and a word, not only a colour. */
-export function Health({ word, text }: { word: string; text?: string }) {
-  return <span class={`health ${word}`}><span aria-hidden="true">{MARKS[word] ?? "?"} </span>{text ?? word}</span>;
+export function Health({ health, text }: { health: string; text?: string }) {
+  return <span class={`health ${health}`}><span aria-hidden="true">{MARKS[health] ?? "?"} </span>{text ?? health}</span>;
 }
 
 /** The page of a path. */
 export const pathPage = (from: string, to: string): string => `/watch/${encodeURIComponent(from)}/${encodeURIComponent(to)}`;
 
 /** Alarms with their evidence. A reader can acknowledge one, and then no more notices of it are sent. */
-export function AlarmTable({ alarms, caption, again }: { alarms: Alarm[]; caption: string; again: () => void }) {
+export function AlarmTable({ alarms, caption, refresh }: { alarms: Alarm[]; caption: string; refresh: () => void }) {
   const { problem, act } = useAction();
   if (alarms.length === 0) return <p>There are no alarms.</p>;
-  const acknowledge = (alarm: Alarm) => act(() => post(`/api/v1/watch/alarms/${alarm.id}/acknowledgement`, { by: "", note: "" }).then(again));
+  const acknowledge = (alarm: Alarm) => act(() => post(`/api/v1/watch/alarms/${alarm.id}/acknowledgement`, { by: "", note: "" }).then(refresh));
   return (
     <>
       <Table caption={caption} head={["Severity", "Path", "Problem", "Where", "Since", "Evidence", "Remedy", "Acknowledged"]}>
         {alarms.map((alarm) => (
           <tr key={alarm.id}>
-            <td><Health word={alarm.severity} /></td>
+            <td><Health health={alarm.severity} /></td>
             <th scope="row"><a href={pathPage(alarm.from, alarm.to)}>{name(alarm.from)} to {name(alarm.to)}</a>{alarm.direction && `, ${alarm.direction}`}</th>
             <td>{alarm.kind}: {alarm.cause.replaceAll("_", " ")}</td>
             <td>{name(alarm.segment)}</td>

@@ -2,12 +2,12 @@ import { name } from "../format";
 
 /** An endpoint, and one of its URLs. */
 export interface Place {
-  word: string;
+  endpoint: string;
   url: string;
 }
 
 /** The path of a folder; each part opens the folder there. */
-export function Crumbs({ at, place, onLook, label }: { at: string; place: Place; onLook: (url: string) => void; label: string }) {
+export function Crumbs({ at, place, onOpen, label }: { at: string; place: Place; onOpen: (url: string) => void; label: string }) {
   const below = at.slice(place.url.length).split("/").filter((part) => part !== "");
   const shown = (part: string) => {
     try {
@@ -18,9 +18,9 @@ export function Crumbs({ at, place, onLook, label }: { at: string; place: Place;
   };
   return (
     <nav aria-label={`Path of the ${label.toLowerCase()}`} class="crumbs">
-      <button type="button" onClick={() => onLook(place.url)}>{name(place.word)}</button>
+      <button type="button" onClick={() => onOpen(place.url)}>{name(place.endpoint)}</button>
       {below.map((part, depth) => (
-        <button type="button" key={depth} aria-current={depth === below.length - 1 ? "page" : undefined} onClick={() => onLook(`${place.url}${below.slice(0, depth + 1).join("/")}/`)}>
+        <button type="button" key={depth} aria-current={depth === below.length - 1 ? "page" : undefined} onClick={() => onOpen(`${place.url}${below.slice(0, depth + 1).join("/")}/`)}>
           / {shown(part)}
         </button>
       ))}

@@ -163,7 +163,7 @@ function Name({ full }: { full: string }) {
     setProblem(undefined);
     try {
       await post("/api/v1/rules", { name: full, copies: Number(copies), at });
-      rules.again();
+      rules.refresh();
     } catch (refused) {
       setProblem(refused as Problem);
     }
@@ -218,7 +218,7 @@ function RuleRow({ rule }: { rule: Rule }) {
   const part = isDone ? 100 : percent(rule.bytes - rule.bytes_left, rule.bytes);
   return (
     <tr>
-      <td><State word={isDone ? "done" : rule.state === "stuck" ? "failed" : rule.state === "suspended" ? "paused" : "running"} /> ({rule.state})</td>
+      <td><State state={isDone ? "done" : rule.state === "stuck" ? "failed" : rule.state === "suspended" ? "paused" : "running"} /> ({rule.state})</td>
       <td>{count(rule.copies)}</td>
       <td class="url">{name(rule.at)}</td>
       <td><progress max={100} value={part} aria-label={`${part} percent of the rule`} /> {part} %</td>

@@ -25,10 +25,10 @@ export async function deleteEntry(at: string): Promise<void> {
 
 /** The deleted files and folders, each with a button to take it back. */
 export function Deletions() {
-  const { value, problem, again } = useLive(() => get<{ deletions: Deletion[] }>("/api/v1/deletions"), 60, "deletions");
+  const { value, problem, refresh } = useLive(() => get<{ deletions: Deletion[] }>("/api/v1/deletions"), 60, "deletions");
   const action = useAction();
   useEffect(() => {
-    if (changeCount.value > 0) again();
+    if (changeCount.value > 0) refresh();
   }, [changeCount.value]);
   if (!value || value.deletions.length === 0) return <Trouble problem={problem} />;
   const takeBack = (id: string) => action.act(() => remove(`/api/v1/deletions/${id}`).then(() => { changeCount.value += 1; }));

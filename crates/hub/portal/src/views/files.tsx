@@ -9,11 +9,11 @@ import { Pane, type Place, type Side } from "./pane";
 export function Files() {
   const { query } = parts();
   const described = useLive(() => get<Collaboration>("/api/v1/collaboration"), 60, "collaboration");
-  const places: Place[] = Object.entries(described.value?.endpoint ?? {}).flatMap(([word, endpoint]) =>
-    (endpoint.urls ?? []).filter((url) => !url.startsWith("s3:")).map((url) => ({ word, url: url.replace(/\/*$/, "/") })),
+  const places: Place[] = Object.entries(described.value?.endpoint ?? {}).flatMap(([endpoint, described]) =>
+    (described.urls ?? []).filter((url) => !url.startsWith("s3:")).map((url) => ({ endpoint, url: url.replace(/\/*$/, "/") })),
   );
   const at = (side: Side) => query.get(side) ?? "";
-  const look = (side: Side, url: string) => {
+  const openFolder = (side: Side, url: string) => {
     const to = new URLSearchParams(query);
     to.set(side, url);
     go(`/files?${to}`);
@@ -23,8 +23,8 @@ export function Files() {
       <Title text="Files" />
       <Trouble problem={described.problem} />
       <div class="panes">
-        <Pane side="left" at={at("left")} other={at("right")} places={places} look={look} />
-        <Pane side="right" at={at("right")} other={at("left")} places={places} look={look} />
+        <Pane side="left" at={at("left")} other={at("right")} places={places} openFolder={openFolder} />
+        <Pane side="right" at={at("right")} other={at("left")} places={places} openFolder={openFolder} />
       </div>
       <Deletions />
     </>

@@ -129,8 +129,8 @@ export function WorldMap() {
           {watch.value.paths.map((path) => (
             <tr key={`${path.from} ${path.to}`}>
               <th scope="row"><a href={pathPage(path.from, path.to)}>{name(path.from)} to {name(path.to)}</a></th>
-              <td><Health word={path.forward} /></td>
-              <td><Health word={path.reverse} /></td>
+              <td><Health health={path.forward} /></td>
+              <td><Health health={path.reverse} /></td>
             </tr>
           ))}
         </Table>

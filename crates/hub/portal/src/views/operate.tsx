@@ -13,7 +13,7 @@ export function Operate() {
   const described = useLive(() => get<Collaboration>(path), 5, path);
   const { problem, act } = useAction();
   const [reason, setReason] = useState("");
-  const change: Change = (what) => act(() => what().then(described.again));
+  const change: Change = (what) => act(() => what().then(described.refresh));
   const all = described.value;
   const lines = [
     { kind: "all", part: "", stopped: all?.stopped },
@@ -66,7 +66,7 @@ function Stop({ kind, part, stopped, reason, change }: StopProps) {
   return (
     <tr>
       <th scope="row">{text}</th>
-      <td><State word={stopped ? "paused" : "running"} /></td>
+      <td><State state={stopped ? "paused" : "running"} /></td>
       <td>{stopped && name(stopped.reason)}</td>
       <td class="bar">
         {stopped ? (

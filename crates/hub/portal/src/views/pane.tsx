@@ -26,10 +26,10 @@ interface PaneProps {
   at: string;
   other: string;
   places: Place[];
-  look: (side: Side, url: string) => void;
+  openFolder: (side: Side, url: string) => void;
 }
 
-/** The entries of a folder, read when `at` changes; `again` reads them again. */
+/** The entries of a folder, read when `at` changes; `refresh` reads them again. */
 function useFolder(at: string) {
   const [known, setKnown] = useState<{ at: string; folder?: Folder; problem?: Problem }>({ at: "" });
   const [turn, setTurn] = useState(0);
@@ -45,12 +45,12 @@ function useFolder(at: string) {
     };
   }, [at, turn]);
   const { folder, problem } = known.at === at ? known : {};
-  return { folder, problem, again: () => setTurn((before) => before + 1) };
+  return { folder, problem, refresh: () => setTurn((before) => before + 1) };
 }
 
 /** One folder, which can be browsed, searched and changed; its entries can be moved into the other one. */
-export function Pane({ side, at, other, places, look }: PaneProps) {
-  const { folder, problem, again } = useFolder(at);
+export function Pane({ side, at, other, places, openFolder }: PaneProps) {
+  const { folder, problem, refresh } = useFolder(at);
   const action = useAction();
   const [wanted, setWanted] = useState("");
   const [marked, setMarked] = useState<Set<string>>(new Set());
@@ -71,7 +71,7 @@ export function Pane({ side, at, other, places, look }: PaneProps) {
   const found = wanted === "" ? all : all.filter((entry) => entry.name.toLowerCase().includes(wanted.toLowerCase()));
   const chosen = all.filter((entry) => marked.has(entry.href));
   const place = places.find(({ url }) => at.startsWith(url));
-  const changed = (what: () => Promise<unknown>) => action.act(() => what().then(() => { setMarked(new Set()); again(); }));
+  const changed = (what: () => Promise<unknown>) => action.act(() => what().then(() => { setMarked(new Set()); refresh(); }));
   const mark = (href: string) => {
     const next = new Set(marked);
     if (!next.delete(href)) next.add(href);
@@ -104,32 +104,32 @@ export function Pane({ side, at, other, places, look }: PaneProps) {
     <section class="pane" aria-label={label} onKeyDown={onKey} onDragOver={(event) => event.preventDefault()} onDrop={onDrop}>
       <label>
         Endpoint{" "}
-        <select value={place?.url ?? ""} onChange={(event) => look(side, event.currentTarget.value)}>
+        <select value={place?.url ?? ""} onChange={(event) => openFolder(side, event.currentTarget.value)}>
           <option value="" disabled>choose one</option>
-          {places.map(({ word, url }) => <option value={url} key={url}>{name(word)}</option>)}
+          {places.map(({ endpoint, url }) => <option value={url} key={url}>{name(endpoint)}</option>)}
         </select>
       </label>
-      {at !== "" && place && <Crumbs at={at} place={place} onLook={(url) => look(side, url)} label={label} />}
+      {at !== "" && place && <Crumbs at={at} place={place} onOpen={(url) => openFolder(side, url)} label={label} />}
       <Trouble problem={action.problem ?? problem} />
       {at !== "" && !folder && !problem && <p>Loading…</p>}
       {folder && (
         <>
           <div class="bar">
             <label>Find <input type="search" value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} /></label>
-            <button type="button" onClick={again}>Refresh</button>
+            <button type="button" onClick={refresh}>Refresh</button>
             <button type="button" disabled={chosen.length === 0 || other === ""} onClick={() => action.act(() => move(at, other, chosen))}>
               Move {count(chosen.length)} to the {OTHER[side]}
             </button>
           </div>
           <Changes at={at} chosen={chosen} act={changed} onDelete={remove} onShare={setShared} onUpload={setUploads} />
           {shared !== undefined && <ShareForm at={shared} onClose={() => setShared(undefined)} />}
-          {uploads.length > 0 && <Uploads at={at} wanted={uploads} onEnd={() => { setUploads([]); again(); }} />}
+          {uploads.length > 0 && <Uploads at={at} wanted={uploads} onEnd={() => { setUploads([]); refresh(); }} />}
           <Rows
             label={`What is in the ${side} folder`}
             head={["Name", "Size", "Changed", "File"]}
             count={found.length}
             row={(index) => (
-              <Entry entry={found[index]!} isMarked={marked.has(found[index]!.href)} onMark={mark} onOpen={(entry) => look(side, `${at}${entry.href}/`)} onFetch={fetchFile} onLook={setPreviewed} onDrag={onDrag} />
+              <Entry entry={found[index]!} isMarked={marked.has(found[index]!.href)} onMark={mark} onOpen={(entry) => openFolder(side, `${at}${entry.href}/`)} onFetch={fetchFile} onPreview={setPreviewed} onDrag={onDrag} />
             )}
           />
           <p>
@@ -204,17 +204,17 @@ interface EntryProps {
   onMark: (href: string) => void;
   onOpen: (entry: FolderEntry) => void;
   onFetch: (entry: FolderEntry) => void;
-  onLook: (entry: FolderEntry) => void;
+  onPreview: (entry: FolderEntry) => void;
   onDrag: (event: DragEvent, entry: FolderEntry) => void;
 }
 
-function Entry({ entry, isMarked, onMark, onOpen, onFetch, onLook, onDrag }: EntryProps) {
+function Entry({ entry, isMarked, onMark, onOpen, onFetch, onPreview, onDrag }: EntryProps) {
   const text = name(entry.name);
   return (
     <>
       <td class="name" draggable onDragStart={(event) => onDrag(event, entry)}>
         <input type="checkbox" checked={isMarked} aria-label={`Mark ${text}`} onChange={() => onMark(entry.href)} />
-        {entry.is_folder ? <button type="button" class="link" onClick={() => onOpen(entry)}>{text}/</button> : <button type="button" class="link" aria-label={`Look at ${text}`} onClick={() => onLook(entry)}>{text}</button>}
+        {entry.is_folder ? <button type="button" class="link" onClick={() => onOpen(entry)}>{text}/</button> : <button type="button" class="link" aria-label={`Look at ${text}`} onClick={() => onPreview(entry)}>{text}</button>}
       </td>
       <td>{entry.is_folder ? "" : bytes(entry.bytes)}</td>
       <td>{time(entry.changed)}</td>

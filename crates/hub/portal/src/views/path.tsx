@@ -55,7 +55,7 @@ export function Path({ from, to }: { from: string; to: string }) {
       {value && (
         <>
           <p>{value.rtt_s === undefined ? "The round-trip time is not known." : `The round-trip time is ${duration(value.rtt_s)}.`}</p>
-          <AlarmTable alarms={value.alarms} caption="Alarms of this path" again={why.again} />
+          <AlarmTable alarms={value.alarms} caption="Alarms of this path" refresh={why.refresh} />
           <Table caption="Expected and measured" head={["Direction", "State", "Expected rate", "Limited by", "Last rate", "Loss in 24 h", "MTU", "Hops"]}>
             <Direction label="forward" of={value.forward} />
             <Direction label="reverse" of={value.reverse} />
@@ -67,7 +67,7 @@ export function Path({ from, to }: { from: string; to: string }) {
       </nav>
       <Latency pair={pair} span={span[1]} />
       <Throughput pair={pair} span={span[1]} />
-      {value && <Notes notes={value.annotations} place={value.from} again={why.again} />}
+      {value && <Notes notes={value.annotations} place={value.from} refresh={why.refresh} />}
     </>
   );
 }
@@ -77,7 +77,7 @@ function Direction({ label, of }: { label: string; of: DirectionReport }) {
   return (
     <tr>
       <th scope="row">{label}</th>
-      <td><Health word={of.health} /></td>
+      <td><Health health={of.health} /></td>
       <td>{expectation.rate_bit_s === undefined ? "not known" : rate(expectation.rate_bit_s)}</td>
       <td>{expectation.terms.find((term) => term.name === expectation.bound_by)?.text ?? expectation.bound_by ?? ""}</td>
       <td>{of.throughput_bit_s === undefined ? "not measured" : rate(of.throughput_bit_s)}</td>
@@ -137,12 +137,12 @@ function Throughput({ pair, span }: { pair: string; span: string }) {
 }
 
 /** The notes of operators on events; alarms that begin soon after an event mention it. */
-function Notes({ notes, place, again }: { notes: Why["annotations"]; place: string; again: () => void }) {
+function Notes({ notes, place, refresh }: { notes: Why["annotations"]; place: string; refresh: () => void }) {
   const [text, setText] = useState("");
   const { problem, act } = useAction();
   const note = (event: SubmitEvent) => {
     event.preventDefault();
-    void act(() => post("/api/v1/watch/annotations", { text, place }).then(() => { setText(""); again(); }));
+    void act(() => post("/api/v1/watch/annotations", { text, place }).then(() => { setText(""); refresh(); }));
   };
   return (
     <section aria-label="Notes">

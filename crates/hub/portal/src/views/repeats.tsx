@@ -19,9 +19,9 @@ interface Repeat {
 /** Transfers that are submitted repeatedly. */
 export function Repeats() {
   const path = "/api/v1/repeats";
-  const { value, problem, again } = useLive(() => get<{ repeats: Repeat[] }>(path), 10, path);
+  const { value, problem, refresh } = useLive(() => get<{ repeats: Repeat[] }>(path), 10, path);
   const action = useAction();
-  const end = (id: string) => action.act(() => remove(`${path}/${id}`).then(again));
+  const end = (id: string) => action.act(() => remove(`${path}/${id}`).then(refresh));
   return (
     <>
       <Title text="Repeated transfers"><span class="bar"><a class="button" href="/transfers/new">New transfer</a></span></Title>

@@ -7,9 +7,9 @@ import type { ShareLink } from "./share_form";
 /** The share links, for people without an account, each with a button to end it. */
 export function Shares() {
   const path = "/api/v1/share-links";
-  const { value, problem, again } = useLive(() => get<{ links: ShareLink[] }>(path), 10, path);
+  const { value, problem, refresh } = useLive(() => get<{ links: ShareLink[] }>(path), 10, path);
   const action = useAction();
-  const end = (id: string) => action.act(() => remove(`${path}/${id}`).then(again));
+  const end = (id: string) => action.act(() => remove(`${path}/${id}`).then(refresh));
   return (
     <>
       <Title text="Shared" />

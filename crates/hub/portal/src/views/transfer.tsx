@@ -42,7 +42,7 @@ export function Transfer({ id }: { id: string }) {
   const { problem, act } = useAction();
   const moving = job.value?.ended === undefined ? (transfers.value?.transfers ?? []) : [];
   const speed = useSpeed(job.value, moving);
-  const change = (what: () => Promise<unknown>) => act(() => what().then(job.again));
+  const change = (what: () => Promise<unknown>) => act(() => what().then(job.refresh));
   const value = job.value;
   return (
     <>
@@ -208,7 +208,7 @@ function Summary({ job, speed }: { job: Job; speed: Speed }) {
       {(job.bytes > 0 || job.ended !== undefined) && <progress class="large" max={100} value={part} aria-label={`${part} percent of the data`} />}
       <dl>
         <dt>State</dt>
-        <dd><State word={job.state} /></dd>
+        <dd><State state={job.state} /></dd>
         <dt>Data</dt>
         <dd>{bytes(arrived)}{job.bytes > 0 ? ` of ${bytes(job.bytes)} (${part} %)` : job.ended === undefined && ", the total is not known yet"}</dd>
         <dt>Files</dt>
@@ -247,7 +247,7 @@ function WaitReason({ why }: { why: Why }) {
   return (
     <section aria-label="What the transfer waits for" class="holding">
       <p>{why.constraint.text}</p>
-      {why.held_by.length > 0 && <p>Held by: {why.held_by.map(name).join(", ")}</p>}
+      {why.held_by.length > 0 && <p>Shares the limit with: {why.held_by.map(name).join(", ")}</p>}
       {why.expected_end && <p>Expected by {time(why.expected_end)}</p>}
     </section>
   );
@@ -256,7 +256,7 @@ function WaitReason({ why }: { why: Why }) {
 function FileRow({ file }: { file: JobFile }) {
   return (
     <tr>
-      <td><State word={file.state} /></td>
+      <td><State state={file.state} /></td>
       <th scope="row" class="url">{name(file.source)}</th>
       <td class="url">{name(file.target)}</td>
       <td>{file.bytes > 0 ? bytes(file.bytes) : "not known yet"}</td>

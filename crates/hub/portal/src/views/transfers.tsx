@@ -55,7 +55,7 @@ function Row({ job }: { job: Job }) {
   const part = job.state === "done" ? 100 : percent(job.done_bytes, job.bytes);
   return (
     <tr>
-      <td><State word={job.state} /></td>
+      <td><State state={job.state} /></td>
       <th scope="row"><a href={`/transfers/${job.id}`}>{job.id.slice(0, 13)}…</a></th>
       <td>{name(job.owner)}</td>
       <td>{time(job.submitted)}</td>

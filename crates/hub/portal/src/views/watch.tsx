@@ -50,7 +50,7 @@ function Paths() {
   return (
     <>
       <Trouble problem={grid.problem ?? alarms.problem} />
-      {alarms.value && <AlarmTable alarms={alarms.value.alarms} caption="Alarms" again={alarms.again} />}
+      {alarms.value && <AlarmTable alarms={alarms.value.alarms} caption="Alarms" refresh={alarms.refresh} />}
       <nav aria-label="Tests" class="bar">
         {TESTS.map((word) => <a key={word} href={`/watch?test=${word}`} aria-current={word === test ? "page" : undefined}>{word}</a>)}
       </nav>
@@ -74,7 +74,7 @@ function Matrix({ grid, test }: { grid: Grid; test: string }) {
           {grid.names.map((to) => {
             const cell = known.get(`${from}\n${to}`);
             if (!cell) return <td key={to}>{from !== to && <><span aria-hidden="true">–</span><span class="unseen">not measured</span></>}</td>;
-            return <td key={to}><a href={cell.page} aria-label={`${name(from)} to ${name(to)}: ${cell.state.health}, ${name(cell.state.text)}`}><Health word={cell.state.health} text={name(cell.state.text)} /></a></td>;
+            return <td key={to}><a href={cell.page} aria-label={`${name(from)} to ${name(to)}: ${cell.state.health}, ${name(cell.state.text)}`}><Health health={cell.state.health} text={name(cell.state.text)} /></a></td>;
           })}
         </tr>
       ))}
@@ -94,7 +94,7 @@ function Alarms() {
         {["1d", "7d", "30d", "365d"].map((word) => <a key={word} href={`/watch/alarms?since=${word}`} aria-current={word === since ? "page" : undefined}>{word}</a>)}
       </nav>
       <Trouble problem={alarms.problem} />
-      {alarms.value && <AlarmTable alarms={alarms.value.alarms} caption={`Alarms of the last ${since}`} again={alarms.again} />}
+      {alarms.value && <AlarmTable alarms={alarms.value.alarms} caption={`Alarms of the last ${since}`} refresh={alarms.refresh} />}
       <p><a href={path} download="alarms.json">As JSON</a></p>
     </>
   );

@@ -207,7 +207,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         "/api/v1/scopes/{id}/popular",
         "popular",
         "Lists the names of a scope that were accessed most often",
-        &[("days", "accesses of the last so many days (default: 30)"), PAGE],
+        &[("days", "accesses of the last N days (default: 30)"), PAGE],
         &[Answer::json(200, "the number of accesses of each name", "DataAccesses")],
         handler!(USER, accesses::popular),
     ),

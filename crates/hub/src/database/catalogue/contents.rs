@@ -13,7 +13,7 @@ use super::names::{self, DataRow, ROW};
 use super::states::kind_of_code;
 use super::{history, pending};
 use crate::database::{Database, DatabaseError, Result};
-use database::rows::{insert, numbers};
+use database::rows::{id_list, insert};
 
 /// A name that another name contains, or is about to contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ async fn children_of(connection: &mut AnyConnection, wanted: &[DataName]) -> Res
 async fn contained_in(connection: &mut AnyConnection, parent: i64, children: &[Child]) -> Result<HashSet<i64>> {
     let mut within = HashSet::new();
     for chunk in children.chunks(1000) {
-        let ids = numbers(chunk.iter().map(|child| child.id));
+        let ids = id_list(chunk.iter().map(|child| child.id));
         let sql = AssertSqlSafe(format!("SELECT child FROM contents WHERE parent = $1 AND child IN {ids}"));
         for row in sqlx::query(sql).bind(parent).fetch_all(&mut *connection).await? {
             within.insert(row.try_get(0)?);
@@ -178,7 +178,7 @@ async fn require_not_removed(
         return Err(removed(&parent.name));
     }
     for chunk in children.chunks(1000) {
-        let ids = numbers(chunk.iter().map(|child| child.id));
+        let ids = id_list(chunk.iter().map(|child| child.id));
         let sql = AssertSqlSafe(format!("{ROW} WHERE id IN {ids} AND expires <= $1 LIMIT 1"));
         if let Some(row) = sqlx::query(sql).bind(now).fetch_optional(&mut *connection).await? {
             return Err(removed(&names::read(&row)?.name));
@@ -191,7 +191,7 @@ async fn require_not_removed(
 /// ended stays so, because its copies may be deleted already.
 async fn cancel_end(connection: &mut AnyConnection, children: &[Child], now: i64) -> Result<()> {
     for chunk in children.chunks(1000) {
-        let ids = numbers(chunk.iter().map(|child| child.id));
+        let ids = id_list(chunk.iter().map(|child| child.id));
         let sql = format!(
             "UPDATE names SET expires = NULL, ends_with = NULL WHERE ends_with IS NOT NULL AND expires > $1 AND id IN {ids}"
         );
@@ -203,7 +203,7 @@ async fn cancel_end(connection: &mut AnyConnection, children: &[Child], now: i64
 /// Refuses names that have an end: a monotonic parent keeps its names.
 async fn require_no_end(connection: &mut AnyConnection, parent: &DataRow, children: &[Child]) -> Result<()> {
     for chunk in children.chunks(1000) {
-        let ids = numbers(chunk.iter().map(|child| child.id));
+        let ids = id_list(chunk.iter().map(|child| child.id));
         let sql = AssertSqlSafe(format!("{ROW} WHERE id IN {ids} AND expires IS NOT NULL LIMIT 1"));
         if let Some(row) = sqlx::query(sql).fetch_optional(&mut *connection).await? {
             let (name, into) = (names::read(&row)?.name, &parent.name);

@@ -15,7 +15,7 @@ use crate::database::numbers::take_numbers;
 use crate::database::{Database, Result};
 use crate::limits::SOURCES_MAX;
 use crate::topology::Topology;
-use database::rows::{insert, numbers};
+use database::rows::{id_list, insert};
 
 /// The most files of a job: as many as one transfer takes, and few enough that rules of a higher priority do not wait for long.
 const FILES_MAX: i64 = 1_000;
@@ -151,7 +151,7 @@ async fn wanted_replicas(
     full: &[i64],
     now: i64,
 ) -> Result<Option<(i64, String, Vec<WantedReplica>)>> {
-    let full = numbers(full.iter().copied().chain([0]));
+    let full = id_list(full.iter().copied().chain([0]));
     let sql = format!(
         "SELECT l.store, l.file, r.path FROM locks l JOIN replicas r ON r.file = l.file AND r.store = l.store \
          WHERE l.rule = $1 AND l.state <> 1 AND r.state = $2 AND r.not_before <= $3 AND l.store NOT IN {full} \
@@ -228,7 +228,7 @@ async fn sources(
     wanted: &[WantedReplica],
     topology: &Topology,
 ) -> Result<HashMap<i64, Sources>> {
-    let files = numbers(wanted.iter().map(|wanted| wanted.file));
+    let files = id_list(wanted.iter().map(|wanted| wanted.file));
     let permitted = source_expressions(connection, to.store, &files).await?;
     let may_read = |file: i64, endpoint: &str| {
         let Some(place) = topology.storage.get(endpoint) else { return false };
@@ -303,7 +303,7 @@ async fn postpone(
     if files.is_empty() {
         return Ok(());
     }
-    let ids = numbers(files.iter().copied());
+    let ids = id_list(files.iter().copied());
     let sql = format!("UPDATE replicas SET error = $1, not_before = $2 WHERE store = $3 AND file IN {ids}");
     let query = sqlx::query(AssertSqlSafe(sql)).bind(why).bind(now + NO_SOURCE_MS).bind(store);
     query.execute(&mut *connection).await?;
@@ -341,7 +341,7 @@ async fn begin(
         query.bind(number).bind(*at).bind(*file).bind(store)
     })
     .await?;
-    let ids = numbers(wanted.iter().map(|wanted| wanted.file));
+    let ids = id_list(wanted.iter().map(|wanted| wanted.file));
     let sql = format!("UPDATE replicas SET state = $1 WHERE store = $2 AND file IN {ids}");
     let query = sqlx::query(AssertSqlSafe(sql)).bind(ReplicaState::Copying.code()).bind(store);
     query.execute(&mut *connection).await?;

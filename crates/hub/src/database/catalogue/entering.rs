@@ -10,9 +10,9 @@ use sqlx::AnyConnection;
 use super::contents::{self, Child};
 use super::counts::Counts;
 use super::names::{DataRow, find, find_all};
-use super::replicas::{self as copies, NewCopy};
+use super::replicas::{self as copies, ExistingReplica};
 use super::states::{ReplicaState, kind_code};
-use super::{history, metadata, news, stores};
+use super::{history, metadata, stores, uncompared};
 use crate::database::numbers::take_numbers;
 use crate::database::{Database, DatabaseError, Result};
 use database::rows::insert;
@@ -37,7 +37,7 @@ pub struct NewName {
     /// The keys of its metadata, with their values in JSON.
     pub metadata: BTreeMap<String, String>,
     /// The existing copies of a file.
-    pub copies: Vec<NewCopy>,
+    pub copies: Vec<ExistingReplica>,
 }
 
 /// The result of entering names.
@@ -111,9 +111,9 @@ async fn enter(
         }
         // Files may be entered again, with further copies; datasets and containers may not.
         let not_a_file =
-            (new.kind != DataKind::File).then(|| "and is entered only once: attach names to it".to_owned());
+            (new.kind != DataKind::File).then(|| "and can be added only once: attach names to it".to_owned());
         if let Some(why) = contradiction(old, new).or(not_a_file) {
-            return Err(DatabaseError::Refused(format!("{} is there already, {why}", new.name)));
+            return Err(DatabaseError::Refused(format!("{} exists already, {why}", new.name)));
         }
     }
     let entered = write(connection, &account, &names, known, now).await?;
@@ -147,7 +147,7 @@ async fn write(
         metadata::insert_all(connection, id_of(&new.name), &new.metadata).await?;
         if new.kind != DataKind::File {
             history::append(connection, id_of(&new.name), account, "created", &json!({}), now).await?;
-            news::queue(connection, id_of(&new.name)).await?;
+            uncompared::queue(connection, id_of(&new.name)).await?;
         }
     }
     enter_copies(connection, names, &ids, first, now).await?;
@@ -174,7 +174,7 @@ async fn merge(
         let old = known.get(&new.name);
         let conflict = match old {
             Some(old) if old.has_ended(now) => Some("it has been removed here".to_owned()),
-            Some(old) => contradiction(old, &new).map(|why| format!("it is there already, {why}")),
+            Some(old) => contradiction(old, &new).map(|why| format!("it exists already, {why}")),
             None => None,
         };
         if let Some(why) = conflict {

@@ -13,7 +13,7 @@ use super::placing::{self, Group, Placing};
 use super::rule_rows::{self, RuleRow};
 use crate::database::{Database, Result};
 use crate::topology::Topology;
-use database::rows::numbers;
+use database::rows::id_list;
 
 /// The most files of one transaction.
 const FILES_MAX: i64 = 2_000;
@@ -223,7 +223,7 @@ async fn contained_in(connection: &mut AnyConnection, datasets: &[i64], files: &
     if datasets.is_empty() {
         return Ok(HashSet::new());
     }
-    let (parents, children) = (numbers(datasets.iter().copied()), numbers(files.iter().copied()));
+    let (parents, children) = (id_list(datasets.iter().copied()), id_list(files.iter().copied()));
     let sql = format!("SELECT DISTINCT child FROM contents WHERE parent IN {parents} AND child IN {children}");
     let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(connection).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()

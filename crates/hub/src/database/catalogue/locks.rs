@@ -9,7 +9,7 @@ use super::rule_rows::RuleRow;
 use super::states::{LockState, ReplicaState};
 use super::{UNDO_MS, stores};
 use crate::database::Result;
-use database::rows::{insert, numbers};
+use database::rows::{id_list, insert};
 
 /// Sets the state of all locks of a replica.
 pub(super) async fn set(
@@ -58,7 +58,7 @@ pub(super) async fn held_by(connection: &mut AnyConnection, rule: i64, files: &[
     if files.is_empty() {
         return Ok(HashSet::new());
     }
-    let files = numbers(files.iter().map(|(file, _)| *file));
+    let files = id_list(files.iter().map(|(file, _)| *file));
     let sql = AssertSqlSafe(format!("SELECT DISTINCT file FROM locks WHERE rule = $1 AND file IN {files}"));
     let rows = sqlx::query(sql).bind(rule).fetch_all(connection).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
@@ -78,7 +78,7 @@ async fn replica_facts(
     store: i64,
     files: &[(i64, i64)],
 ) -> Result<HashMap<i64, ReplicaFacts>> {
-    let files = numbers(files.iter().map(|(file, _)| *file));
+    let files = id_list(files.iter().map(|(file, _)| *file));
     let sql = AssertSqlSafe(format!("SELECT file, state, locks FROM replicas WHERE store = $1 AND file IN {files}"));
     let mut all = HashMap::new();
     for row in sqlx::query(sql).bind(store).fetch_all(connection).await? {
@@ -119,7 +119,7 @@ pub(super) async fn hold(
     let mut without_source: HashSet<i64> = HashSet::new();
     if !known.is_empty() {
         // A bad replica is made again, if the file has another copy as its source.
-        let ids = numbers(known.keys().copied());
+        let ids = id_list(known.keys().copied());
         let sql = format!(
             "UPDATE replicas SET locks = locks + 1, unlocked = NULL, state = CASE WHEN state = $1 \
              AND EXISTS (SELECT 1 FROM replicas o WHERE o.file = replicas.file AND o.state = 0) THEN $2 ELSE state END \
@@ -170,7 +170,7 @@ pub(super) async fn release(
     if files.is_empty() {
         return Ok(());
     }
-    let ids = numbers(files.iter().copied());
+    let ids = id_list(files.iter().copied());
     let sql = format!("DELETE FROM locks WHERE rule = $1 AND file IN {ids} RETURNING file, store, state, bytes");
     let rows = sqlx::query(AssertSqlSafe(sql)).bind(rule.number).fetch_all(&mut *connection).await?;
     let mut by_store: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
@@ -181,7 +181,7 @@ pub(super) async fn release(
         by_store.entry(store).or_default().push(file);
     }
     for (store, files) in by_store {
-        let ids = numbers(files.iter().copied());
+        let ids = id_list(files.iter().copied());
         let sql = format!(
             "UPDATE replicas SET locks = locks - 1, unlocked = CASE WHEN locks = 1 THEN $1 ELSE unlocked END \
              WHERE store = $2 AND file IN {ids} RETURNING state, locks, bytes"

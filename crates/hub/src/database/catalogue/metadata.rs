@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-use super::{history, news};
+use super::{history, uncompared};
 use crate::database::{Database, Result};
 
 /// Keys of metadata, each with its new value in JSON, or with `None` to remove the key.
@@ -28,7 +28,7 @@ impl Database {
     pub async fn metadata_of(&self, names: &[i64]) -> Result<HashMap<i64, BTreeMap<String, String>>> {
         let mut all: HashMap<i64, BTreeMap<String, String>> = HashMap::new();
         for chunk in names.chunks(1000) {
-            let ids = database::rows::numbers(chunk.iter().copied());
+            let ids = database::rows::id_list(chunk.iter().copied());
             let sql = AssertSqlSafe(format!("SELECT id, word, value FROM metadata WHERE id IN {ids}"));
             for row in sqlx::query(sql).fetch_all(&self.pool).await? {
                 all.entry(row.try_get(0)?).or_default().insert(row.try_get(1)?, row.try_get(2)?);
@@ -71,7 +71,7 @@ pub(super) async fn add_missing(
         is_new |= query.execute(&mut *connection).await?.rows_affected() > 0;
     }
     if is_new {
-        news::queue(connection, name).await?;
+        uncompared::queue(connection, name).await?;
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ async fn apply(
     }
     let sql = "UPDATE names SET changed = $1 WHERE id = $2";
     sqlx::query(sql).bind(now).bind(name).execute(&mut *connection).await?;
-    news::queue(connection, name).await?;
+    uncompared::queue(connection, name).await?;
     let keys: Vec<&String> = change.keys().collect();
     history::append(connection, name, &account, "changed", &serde_json::json!({"metadata": keys}), now).await
 }

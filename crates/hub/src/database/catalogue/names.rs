@@ -9,9 +9,9 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::states::{kind_code, kind_of_code};
-use super::{history, news};
+use super::{history, uncompared};
 use crate::database::{Database, DatabaseError, Result};
-use database::rows::texts;
+use database::rows::select_by_text;
 
 /// A name of the catalogue.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,7 +110,7 @@ impl Database {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        let sql = format!("{ROW} WHERE id IN {}", database::rows::numbers(ids.iter().copied()));
+        let sql = format!("{ROW} WHERE id IN {}", database::rows::id_list(ids.iter().copied()));
         let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(&self.pool).await?;
         rows.iter().map(|row| read(row).map(|row| (row.id, row))).collect()
     }
@@ -175,7 +175,7 @@ pub(super) async fn find_all(connection: &mut AnyConnection, names: &[DataName])
     for (scope, names) in by_scope {
         // A scope has no characters that need quoting.
         let select = format!("{ROW} WHERE scope = '{scope}' AND name IN");
-        for row in texts(connection, &select, &names, |name| name.name()).await? {
+        for row in select_by_text(connection, &select, &names, |name| name.name()).await? {
             let row = read(&row)?;
             found.insert(row.name.clone(), row);
         }
@@ -195,7 +195,7 @@ async fn change(
         sqlx::query(sql).bind(i64::from(open)).bind(now).bind(name).execute(&mut *connection).await?;
         history::append(connection, name, &account, if open { "opened" } else { "closed" }, &json!({}), now).await?;
         if !open {
-            news::queue(connection, name).await?;
+            uncompared::queue(connection, name).await?;
         }
     }
     Ok(())

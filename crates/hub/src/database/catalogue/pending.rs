@@ -4,7 +4,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use crate::database::Result;
 use crate::database::numbers::take_numbers;
-use database::rows::numbers;
+use database::rows::id_list;
 
 /// Queues the files of a name with ids above `after`, to be evaluated for all rules of the names above it.
 pub(super) async fn add(connection: &mut AnyConnection, above: &[i64], name: i64, after: i64, now: i64) -> Result<()> {
@@ -24,7 +24,7 @@ pub(super) async fn add(connection: &mut AnyConnection, above: &[i64], name: i64
 /// to release one of these names.
 pub(super) async fn add_released(connection: &mut AnyConnection, above: &[i64], name: i64, now: i64) -> Result<()> {
     let mut rules = rules_of(connection, above, now).await?;
-    let above = numbers(above.iter().copied());
+    let above = id_list(above.iter().copied());
     let sql = format!("SELECT DISTINCT rule FROM evaluations WHERE released = 1 AND name IN {above} ORDER BY rule");
     for row in sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut *connection).await? {
         let rule = row.try_get(0)?;
@@ -64,7 +64,7 @@ pub(super) async fn is_releasing(connection: &mut AnyConnection, name: i64) -> R
 }
 
 async fn rules_of(connection: &mut AnyConnection, names: &[i64], now: i64) -> Result<Vec<i64>> {
-    let names = numbers(names.iter().copied());
+    let names = id_list(names.iter().copied());
     let sql =
         format!("SELECT number FROM rules WHERE name IN {names} AND (expires IS NULL OR expires > $1) ORDER BY number");
     let rows = sqlx::query(AssertSqlSafe(sql)).bind(now).fetch_all(connection).await?;

@@ -12,7 +12,7 @@ use super::stores::{self, StoreUse};
 use super::{closure, locks, quotas};
 use crate::database::{Database, DatabaseError, Result};
 use crate::topology::{StoragePlace, Topology};
-use database::rows::{insert_new, numbers};
+use database::rows::{id_list, insert_new};
 
 /// The endpoints that a rule may use, with the space and quota that are left.
 pub(super) struct Placing {
@@ -220,11 +220,11 @@ impl Placing {
                 return Ok((bytes, rows.iter().map(PresentBytes::read).collect::<Result<_>>()?));
             }
             Group::All(datasets) => {
-                let datasets = numbers(datasets.iter().copied());
+                let datasets = id_list(datasets.iter().copied());
                 format!("SELECT DISTINCT child AS file FROM contents WHERE parent IN {datasets}")
             }
             Group::Dataset(dataset) => {
-                let earlier = numbers(earlier.iter().copied().chain([0]));
+                let earlier = id_list(earlier.iter().copied().chain([0]));
                 format!(
                     "SELECT c.child AS file FROM contents c WHERE c.parent = {dataset} AND NOT EXISTS \
                      (SELECT 1 FROM contents o WHERE o.child = c.child AND o.parent IN {earlier})"
@@ -329,8 +329,8 @@ async fn store_placement(connection: &mut AnyConnection, rule: i64, group: i64, 
 pub(super) async fn remove_unused_placement(connection: &mut AnyConnection, rule: i64, group: Group<'_>) -> Result<()> {
     let Some(number) = group.number() else { return Ok(()) };
     let datasets = match group {
-        Group::All(datasets) => numbers(datasets.iter().copied()),
-        _ => numbers([number].into_iter()),
+        Group::All(datasets) => id_list(datasets.iter().copied()),
+        _ => id_list([number].into_iter()),
     };
     let sql = format!(
         "DELETE FROM placements WHERE rule = $1 AND dataset = $2 AND NOT EXISTS \

@@ -12,11 +12,11 @@ use super::names::{self, DataRow};
 use super::states::{LockState, ReplicaState};
 use super::{copies, stores, suspicions};
 use crate::database::{Database, DatabaseError, Result};
-use database::rows::numbers;
+use database::rows::id_list;
 
 /// An existing copy of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewCopy {
+pub struct ExistingReplica {
     /// The endpoint.
     pub endpoint: String,
     /// Its path there, if it is not the path of the endpoint's naming.
@@ -69,7 +69,7 @@ pub(super) fn files_of(name: &DataRow, datasets: &[i64]) -> String {
     if datasets.is_empty() {
         return format!("SELECT id AS file FROM names WHERE id = {} AND kind = 0", name.id);
     }
-    format!("SELECT DISTINCT child AS file FROM contents WHERE parent IN {}", numbers(datasets.iter().copied()))
+    format!("SELECT DISTINCT child AS file FROM contents WHERE parent IN {}", id_list(datasets.iter().copied()))
 }
 
 impl Database {
@@ -102,7 +102,7 @@ impl Database {
             let sql = format!(
                 "SELECT r.file, s.endpoint, r.state, r.path, r.locks, r.unlocked, r.attempts, r.error FROM replicas r \
                  JOIN stores s ON s.id = r.store WHERE r.file IN {} ORDER BY r.file, s.endpoint",
-                numbers(chunk.iter().copied())
+                id_list(chunk.iter().copied())
             );
             for row in sqlx::query(AssertSqlSafe(sql)).fetch_all(&self.pool).await? {
                 all.entry(row.try_get(0)?).or_default().extend(read(&row)?);
@@ -152,7 +152,7 @@ impl Database {
     ///
     /// # Errors
     /// There is no such file, or the database cannot be written: nothing has changed.
-    pub async fn add_copies(&self, name: DataName, copies: Vec<NewCopy>, now: i64) -> Result<()> {
+    pub async fn add_copies(&self, name: DataName, copies: Vec<ExistingReplica>, now: i64) -> Result<()> {
         self.writer.change(move |connection| Box::pin(add(connection, name, copies, now))).await
     }
 }
@@ -170,7 +170,7 @@ fn read(row: &AnyRow) -> Result<Option<ReplicaRow>> {
     }))
 }
 
-async fn add(connection: &mut AnyConnection, name: DataName, copies: Vec<NewCopy>, now: i64) -> Result<()> {
+async fn add(connection: &mut AnyConnection, name: DataName, copies: Vec<ExistingReplica>, now: i64) -> Result<()> {
     let file = names::find(connection, &name).await?;
     if file.kind != model::v1::hub::DataKind::File {
         return Err(DatabaseError::Refused(format!("{name} is not a file: only files have copies")));
@@ -222,7 +222,7 @@ pub(super) async fn being_deleted(
 ) -> Result<HashSet<(i64, String)>> {
     let sql = format!(
         "SELECT r.file, s.endpoint FROM replicas r JOIN stores s ON s.id = r.store WHERE r.state = 4 AND r.file IN {}",
-        numbers(files.chain([0]))
+        id_list(files.chain([0]))
     );
     let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()

@@ -6,7 +6,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::states::grouping_of_code;
 use crate::database::Result;
-use database::rows::numbers;
+use database::rows::id_list;
 
 /// A rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,7 +132,7 @@ pub(super) async fn set_idle(connection: &mut AnyConnection, rules: &[i64], unti
     if rules.is_empty() {
         return Ok(());
     }
-    let rules = numbers(rules.iter().copied());
+    let rules = id_list(rules.iter().copied());
     let sql = format!("UPDATE rules SET idle_until = $1 WHERE number IN {rules}");
     sqlx::query(AssertSqlSafe(sql)).bind(until).execute(connection).await?;
     Ok(())

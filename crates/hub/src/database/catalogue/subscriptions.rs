@@ -47,7 +47,7 @@ pub struct SubscriptionRow {
 
 /// A new name, or a name with new metadata.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NewsItem {
+pub struct UncomparedName {
     /// Its number in the queue.
     pub number: i64,
     /// The name.
@@ -134,13 +134,13 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn news(&self, limit: i64, now: i64) -> Result<Vec<NewsItem>> {
+    pub async fn uncompared_names(&self, limit: i64, now: i64) -> Result<Vec<UncomparedName>> {
         let sql =
             "SELECT number, name, subscription, rules_made FROM news WHERE not_before <= $1 ORDER BY number LIMIT $2";
         let rows = sqlx::query(sql).bind(now).bind(limit).fetch_all(&self.pool).await?;
         let ids = rows.iter().map(|row| Ok(row.try_get(1)?)).collect::<Result<Vec<i64>>>()?;
         let names = self.data_of(&ids).await?;
-        let mut news = Vec::new();
+        let mut found = Vec::new();
         let mut without_name = Vec::new();
         for (row, id) in rows.iter().zip(ids) {
             let number = row.try_get(0)?;
@@ -150,10 +150,10 @@ impl Database {
             };
             let metadata = self.metadata(id).await?;
             let rules_made = usize::try_from(row.try_get::<i64, _>(3)?).unwrap_or(0);
-            news.push(NewsItem { number, data, metadata, subscription: row.try_get(2)?, rules_made });
+            found.push(UncomparedName { number, data, metadata, subscription: row.try_get(2)?, rules_made });
         }
         self.remove_news(without_name).await?;
-        Ok(news)
+        Ok(found)
     }
 
     /// Removes names from the queue: they have been compared with the subscriptions.
@@ -168,7 +168,7 @@ impl Database {
             .change(move |connection| {
                 Box::pin(async move {
                     let sql =
-                        format!("DELETE FROM news WHERE number IN {}", database::rows::numbers(numbers.into_iter()));
+                        format!("DELETE FROM news WHERE number IN {}", database::rows::id_list(numbers.into_iter()));
                     sqlx::query(AssertSqlSafe(sql)).execute(connection).await?;
                     Ok(())
                 })

@@ -6,14 +6,14 @@ use crate::database::{Database, Result};
 
 /// Jobs of a rule, and their rate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CopyWork {
+pub struct RuleJobs {
     /// The ids of its jobs that have not ended.
     pub jobs: Vec<String>,
     /// The rate of all of them, bytes per second.
     pub rate: i64,
 }
 
-impl CopyWork {
+impl RuleJobs {
     /// When `bytes_left` bytes will have been moved at this rate, milliseconds since 1970.
     pub fn expected(&self, bytes_left: i64, now: i64) -> Option<i64> {
         let seconds = bytes_left.checked_div(self.rate).filter(|_| self.rate > 0 && bytes_left > 0)?;
@@ -26,7 +26,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn copy_work(&self, rule: i64) -> Result<CopyWork> {
+    pub async fn copy_work(&self, rule: i64) -> Result<RuleJobs> {
         let rows = sqlx::query("SELECT id FROM copy_jobs WHERE rule = $1 ORDER BY number").bind(rule);
         let rows = rows.fetch_all(&self.pool).await?;
         let jobs = rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<_>>()?;
@@ -34,7 +34,7 @@ impl Database {
                    JOIN jobs j ON j.id = c.id JOIN files f ON f.id >= j.first_file AND f.id < j.first_file + j.file_rows \
                    JOIN transfers t ON t.number = f.transfer WHERE c.rule = $1 AND f.state = 1 AND t.bytes > 0";
         let rate = sqlx::query(sql).bind(rule).fetch_one(&self.pool).await?.try_get(0)?;
-        Ok(CopyWork { jobs, rate })
+        Ok(RuleJobs { jobs, rate })
     }
 }
 
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn without_a_rate_there_is_no_expected_end() {
-        let work = |rate| CopyWork { jobs: Vec::new(), rate };
+        let work = |rate| RuleJobs { jobs: Vec::new(), rate };
         assert_eq!(work(10).expected(1_000, 5), Some(100_005));
         assert_eq!(
             (work(0).expected(1_000, 5), work(10).expected(0, 5), work(1).expected(i64::MAX, 5)),

@@ -78,7 +78,7 @@ impl Params<'_> {
     /// `max_time_in_queue`: a number of hours, or a text with a unit (`30s`, `5m`, `2h`, `1d`).
     pub fn queue_for_s(&self) -> Result<Option<u64>, Refusal> {
         let Some(value) = self.0.get("max_time_in_queue").filter(|value| !value.is_null()) else { return Ok(None) };
-        let wrong = || refuse(format!("max_time_in_queue {value} is no time: hours, or 30s, 5m, 2h, 1d"));
+        let wrong = || refuse(format!("max_time_in_queue {value} is not a valid time: hours, or 30s, 5m, 2h, 1d"));
         if let Some(hours) = value.as_u64() {
             return Ok((hours > 0).then_some(hours.saturating_mul(3600)));
         }

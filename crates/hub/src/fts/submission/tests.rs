@@ -63,7 +63,7 @@ fn a_wrong_submission_is_refused_with_the_reason() {
     assert!(order(json!({"files": [{"sources": ["davs://a/1"]}]})).unwrap_err().contains("file 0: it needs"));
     assert_eq!(order(with(json!({"max_time_in_queue": 3}))).unwrap().order.options.queue_for_s, Some(10_800));
     for (params, expected) in [
-        (json!({"max_time_in_queue": "soon"}), "is no time"),
+        (json!({"max_time_in_queue": "soon"}), "is not a valid time"),
         (
             json!({"overwrite": true, "overwrite_on_retry": true}),
             "overwrite and overwrite_on_retry exclude one another",

@@ -7,7 +7,7 @@ use crate::scenario::{Loss, Policer, Word};
 fn a_queue_stays_when_the_rate_changes() {
     for (before, after) in [(80_000_000, 8_000_000), (8_000_000, 80_000_000), (80_000_000, 99_999_999_977)] {
         let mut link = link(|settings| (settings.rate, settings.queue) = (Some(BitRate(before)), bytes(1 << 30)));
-        (0..2).for_each(|_| drop(send(&mut link, 0, &row(40, 1_500))));
+        (0..2).for_each(|_| drop(send(&mut link, 0, &super_packet(40, 1_500))));
         let queued = link.backlog(MS);
         assert_eq!(queued, 120_000 - before / 8_000);
         link.set(MS, &[Word::Rate(Some(BitRate(after)))]);
@@ -22,12 +22,12 @@ fn a_queue_stays_when_the_rate_changes() {
 fn a_better_rate_keeps_the_order() {
     for after in [Some(BitRate(1_000_000_000)), None] {
         let mut link = link(|settings| (settings.rate, settings.queue) = (BYTE_PER_US, bytes(1_000_000)));
-        let first = send(&mut link, 0, &row(40, 1_500)).last().unwrap().due;
+        let first = send(&mut link, 0, &super_packet(40, 1_500)).last().unwrap().due;
         assert_eq!(first, 60 * MS);
         link.set(MS, &[Word::Rate(after)]);
-        let second = send(&mut link, 2 * MS, &row(10, 1_500))[0].due;
+        let second = send(&mut link, 2 * MS, &super_packet(10, 1_500))[0].due;
         assert!(second >= first, "{second} is before {first}");
-        let third = send(&mut link, 70 * MS, &row(10, 1_500)).last().unwrap().due;
+        let third = send(&mut link, 70 * MS, &super_packet(10, 1_500)).last().unwrap().due;
         assert!(third <= 70 * MS + 120 * US, "and then the old one is forgotten: {third}");
     }
 }
@@ -36,9 +36,9 @@ fn a_better_rate_keeps_the_order() {
 fn jitter_that_begins_keeps_the_order() {
     for seed in 0..20 {
         let mut link = seeded(seed, |settings| settings.delay = Duration::from_millis(50));
-        let first = send(&mut link, 0, &row(1, 1_500))[0].due;
+        let first = send(&mut link, 0, &super_packet(1, 1_500))[0].due;
         link.set(US, &[Word::Jitter(Duration::from_millis(40))]);
-        assert!(send(&mut link, US, &row(1, 1_500))[0].due >= first, "seed {seed}");
+        assert!(send(&mut link, US, &super_packet(1, 1_500))[0].due >= first, "seed {seed}");
     }
 }
 
@@ -48,16 +48,16 @@ fn a_new_policer_keeps_the_spent_tokens() {
     let slow = Policer { rate: BitRate(8_000), burst: Bytes(150_000) };
     let quick = Policer { rate: BitRate(800_000_000), burst: Bytes(150_000) };
     let mut link = link(|settings| settings.policer = Some(slow));
-    (0..3).for_each(|_| drop(send(&mut link, 0, &row(40, 1_500))));
+    (0..3).for_each(|_| drop(send(&mut link, 0, &super_packet(40, 1_500))));
     assert_eq!(link.counts().policed, 20, "empty, and full again after 150 s");
     link.set(MS, &[Word::Policer(Some(quick))]);
     // 100 bytes per microsecond fill it in 1.5 ms.
-    assert_eq!(send(&mut link, 3 * MS, &row(40, 1_500)).len(), 1);
+    assert_eq!(send(&mut link, 3 * MS, &super_packet(40, 1_500)).len(), 1);
     assert_eq!(link.counts().policed, 20);
     // And back: the tokens spent since are still owed.
     link.set(3 * MS, &[Word::Policer(Some(slow))]);
-    send(&mut link, 3 * MS, &row(43, 1_500));
-    send(&mut link, 3 * MS, &row(43, 1_500));
+    send(&mut link, 3 * MS, &super_packet(43, 1_500));
+    send(&mut link, 3 * MS, &super_packet(43, 1_500));
     assert_eq!(link.counts().policed, 20 + 26, "90,000 of 150,000 bytes were left");
 }
 
@@ -83,7 +83,7 @@ fn a_change_returns_its_reversal() {
     assert_eq!(link.settings().delay, Duration::from_millis(1));
     link.set(0, &back);
     assert_eq!(*link.settings(), before);
-    assert_eq!(send(&mut link, 0, &row(1, 1_000))[0].due, 6 * MS);
+    assert_eq!(send(&mut link, 0, &super_packet(1, 1_000))[0].due, 6 * MS);
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn disturbances_come_and_go() {
 #[test]
 fn cross_traffic_that_begins_later_has_no_backlog() {
     let mut link = link(|settings| settings.rate = Some(BitRate(1_000_000_000)));
-    send(&mut link, 100 * S, &row(1, 1_500));
+    send(&mut link, 100 * S, &super_packet(1, 1_500));
     link.set(100 * S, &[Word::CrossTraffic(Some(BitRate(400_000_000)))]);
-    send(&mut link, 100 * S + MS, &row(1, 1_500));
+    send(&mut link, 100 * S + MS, &super_packet(1, 1_500));
     // 33 packets in a millisecond, and chance.
     let others = link.counts().cross_bytes / 1_500;
     assert!((10..70).contains(&others), "{others}");

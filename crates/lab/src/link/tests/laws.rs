@@ -79,7 +79,7 @@ proptest! {
         let (mut now, mut out, mut out_bytes, mut damaged) = (0, 0, 0, 0);
         for (pause, segments, size) in packets {
             now += pause * US;
-            let shape = row(segments, size);
+            let shape = super_packet(segments, size);
             let runs = send(&mut link, now, &shape);
             for run in &runs {
                 prop_assert!(!run.segments.is_empty() && run.segments.end <= segments);
@@ -106,7 +106,7 @@ proptest! {
         let (mut now, mut last) = (0, 0);
         for (pause, segments, size) in packets {
             now += pause * US;
-            for run in send(&mut link, now, &row(segments, size)) {
+            for run in send(&mut link, now, &super_packet(segments, size)) {
                 prop_assert!(run.due >= now + delay.saturating_sub(jitter));
                 // One packet that is being sent may be longer than the queue.
                 let waits = rate.map_or(0, |rate| super::super::time_ps(queue.max(1_500), rate.0) / 1_000);
@@ -125,7 +125,7 @@ proptest! {
         let mut now = 0;
         for (pause, segments, size) in packets {
             now += pause * US;
-            send(&mut link, now, &row(segments, size));
+            send(&mut link, now, &super_packet(segments, size));
             prop_assert!(link.backlog(now) <= queue.max(1_500));
             prop_assert!(link.counts().queue_peak <= queue.max(1_500));
         }

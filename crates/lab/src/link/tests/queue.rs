@@ -8,7 +8,7 @@ use crate::scenario::Policer;
 fn the_rate_is_exact_to_the_ppm() {
     for rate in [3_333_333, 1_000_000_007, 99_999_999_977, 100_000_000_000u64] {
         let mut link = link(|settings| (settings.rate, settings.queue) = (Some(BitRate(rate)), bytes(1 << 50)));
-        let shape = row(43, 1_499);
+        let shape = super_packet(43, 1_499);
         let mut last = 0;
         for _ in 0..100_000 {
             last = send(&mut link, 0, &shape).last().unwrap().due;
@@ -23,7 +23,7 @@ fn the_rate_is_exact_to_the_ppm() {
 #[test]
 fn segments_that_do_not_fit_the_queue_are_dropped_from_the_tail() {
     let mut link = link(|settings| (settings.rate, settings.queue) = (BYTE_PER_US, bytes(6_100)));
-    let shape = row(10, 1_500);
+    let shape = super_packet(10, 1_500);
     let kept = |runs: Vec<SegmentRun>| runs.into_iter().flat_map(|run| run.segments).collect::<Vec<_>>();
     assert_eq!(kept(send(&mut link, 0, &shape)), [0, 1, 2, 3]);
     assert_eq!((link.counts().queue_dropped, link.backlog(0), link.counts().queue_peak), (6, 6_000, 6_000));
@@ -38,7 +38,7 @@ fn segments_that_do_not_fit_the_queue_are_dropped_from_the_tail() {
 #[test]
 fn a_byte_counts_in_the_queue_until_it_has_left() {
     let mut link = link(|settings| (settings.rate, settings.queue) = (BYTE_PER_US, bytes(3_000)));
-    let shape = row(1, 1_500);
+    let shape = super_packet(1, 1_500);
     send(&mut link, 0, &shape);
     send(&mut link, 0, &shape);
     assert_eq!(
@@ -67,7 +67,7 @@ fn a_short_last_segment_is_the_tail() {
 fn a_queue_in_time_or_in_round_trips_is_one_in_bytes() {
     let passed = |rate: u64, queue: Queue| {
         let mut link = link(|settings| (settings.rate, settings.queue) = (Some(BitRate(rate)), queue));
-        (0..30).for_each(|_| drop(send(&mut link, 0, &row(40, 1_500))));
+        (0..30).for_each(|_| drop(send(&mut link, 0, &super_packet(40, 1_500))));
         link.counts().out_segments
     };
     assert_eq!(passed(8_000_000, Queue::Time(Duration::from_millis(10))), 6, "10,000 bytes");
@@ -75,14 +75,14 @@ fn a_queue_in_time_or_in_round_trips_is_one_in_bytes() {
     assert_eq!(passed(8_000_000, Queue::Bdp), 174, "256 KiB at least");
     let settings = LinkSettings { rate: Some(BitRate(8_000_000_000)), ..LinkSettings::default() };
     let mut link = Link::new(settings, Duration::ZERO, 1);
-    (0..50).for_each(|_| drop(send(&mut link, 0, &row(40, 1_500))));
+    (0..50).for_each(|_| drop(send(&mut link, 0, &super_packet(40, 1_500))));
     assert_eq!(link.counts().out_segments, 1_333, "2 ms at least");
 }
 
 #[test]
 fn an_idle_bottleneck_takes_one_segment_however_short_its_queue() {
     let mut link = link(|settings| (settings.rate, settings.queue) = (BYTE_PER_US, bytes(100)));
-    let shape = row(3, 1_500);
+    let shape = super_packet(3, 1_500);
     let run = |due, segments| vec![SegmentRun { due, segments, damage: None }];
     assert_eq!(send(&mut link, 0, &shape), run(1_500 * US, 0..1));
     assert_eq!(send(&mut link, 1_499 * US, &shape), []);
@@ -95,7 +95,7 @@ fn an_idle_bottleneck_takes_one_segment_however_short_its_queue() {
 fn a_row_leaves_a_slow_bottleneck_in_pieces() {
     let mut link =
         link(|settings| (settings.rate, settings.delay) = (Some(BitRate(40_000_000)), Duration::from_millis(7)));
-    let runs = send(&mut link, MS, &row(40, 1_500));
+    let runs = send(&mut link, MS, &super_packet(40, 1_500));
     assert_eq!(runs.len(), 20, "two segments take 600 us, and one piece has whole segments");
     for (number, run) in runs.iter().enumerate() {
         let number = number as u16;
@@ -103,14 +103,14 @@ fn a_row_leaves_a_slow_bottleneck_in_pieces() {
         assert_eq!(run.due, 8 * MS + 600 * US * u64::from(number + 1));
     }
     let mut quick = super::link(|settings| settings.rate = Some(BitRate(10_000_000_000)));
-    let runs = send(&mut quick, 0, &row(40, 1_500));
+    let runs = send(&mut quick, 0, &super_packet(40, 1_500));
     assert_eq!(runs, [SegmentRun { due: 48 * US, segments: 0..40, damage: None }]);
 }
 
 #[test]
 fn idle_time_is_counted_but_pauses_are_not() {
     let mut link = link(|settings| settings.rate = BYTE_PER_US);
-    let shape = row(1, 1_000);
+    let shape = super_packet(1, 1_000);
     send(&mut link, 0, &shape);
     send(&mut link, 3 * MS, &shape);
     assert_eq!(link.counts().idle_ns, 2 * MS);
@@ -125,7 +125,7 @@ fn idle_time_is_counted_but_pauses_are_not() {
 fn a_policer_lets_a_burst_through_and_then_its_rate() {
     let policer = Some(Policer { rate: BitRate(80_000_000), burst: Bytes(150_000) });
     let mut link = link(|settings| settings.policer = policer);
-    let shape = row(40, 1_500);
+    let shape = super_packet(40, 1_500);
     (0..3).for_each(|_| drop(send(&mut link, 0, &shape)));
     assert_eq!((link.counts().out_segments, link.counts().policed), (100, 20), "the burst");
     // 60,000 bytes each 3 ms are twice the rate.
@@ -148,7 +148,7 @@ fn a_policer_lets_a_burst_through_and_then_its_rate() {
 fn a_burst_of_one_packet_lets_one_packet_through() {
     for rate in [7_000_000, 8_000_000, 999_999_999, 30_000_000_000] {
         let mut link = link(|settings| settings.policer = Some(Policer { rate: BitRate(rate), burst: Bytes(1_500) }));
-        let shape = row(1, 1_500);
+        let shape = super_packet(1, 1_500);
         for second in 0..100 {
             assert_eq!(send(&mut link, second * S, &shape).len(), 1, "{rate} bit/s, second {second}");
             assert_eq!(send(&mut link, second * S, &shape).len(), 0, "{rate} bit/s, second {second}");
@@ -164,8 +164,8 @@ fn a_black_hole_passes_small_segments() {
     let last = SegmentRun { due: 5, segments: 9..10, damage: None };
     assert_eq!(send(&mut link, 5, &shape), [last], "the short last segment");
     assert_eq!(link.counts().black_hole, 9);
-    assert_eq!(send(&mut link, 6, &row(10, 1_401)), []);
-    assert_eq!(send(&mut link, 7, &row(10, 1_400)).len(), 1);
+    assert_eq!(send(&mut link, 6, &super_packet(10, 1_401)), []);
+    assert_eq!(send(&mut link, 7, &super_packet(10, 1_400)).len(), 1);
     assert_eq!(link.counts().black_hole, 19);
     assert!(is_conserved(&link.counts()));
 }
@@ -173,7 +173,7 @@ fn a_black_hole_passes_small_segments() {
 #[test]
 fn nothing_passes_a_link_that_is_down() {
     let mut link = link(|settings| (settings.down, settings.duplicate, settings.rate) = (true, 1.0, BYTE_PER_US));
-    assert_eq!(send(&mut link, 0, &row(40, 1_500)), []);
+    assert_eq!(send(&mut link, 0, &super_packet(40, 1_500)), []);
     let counts = link.counts();
     assert_eq!((counts.down, counts.segments, counts.duplicated, link.backlog(0)), (40, 40, 0, 0));
 }
@@ -185,7 +185,7 @@ fn cross_traffic_takes_its_share() {
         (settings.rate, settings.cross_traffic) = (Some(BitRate(1_000_000_000)), Some(BitRate(400_000_000)));
         settings.queue = bytes(1_000_000);
     });
-    let shape = row(40, 1_500);
+    let shape = super_packet(40, 1_500);
     for now in (0..4 * S).step_by(100_000) {
         while link.backlog(now) < 300_000 {
             send(&mut link, now, &shape);
@@ -207,7 +207,7 @@ fn cross_traffic_continues_during_a_pause() {
         settings.queue = bytes(1_000_000);
     });
     let started = std::time::Instant::now();
-    let due = send(&mut link, 100_000 * S, &row(1, 1_500))[0].due;
+    let due = send(&mut link, 100_000 * S, &super_packet(1, 1_500))[0].due;
     assert!(due < 100_000 * S + 10 * MS, "the queue is as it would be, not as full as a day makes it");
     let others = link.counts().cross_bytes as f64 * 8.0 / 100_000.0;
     assert!((others / 400e6 - 1.0).abs() < 0.001, "{others} bit/s");

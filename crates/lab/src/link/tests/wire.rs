@@ -136,9 +136,9 @@ fn damage_is_counted_as_often_as_it_is_done() {
 #[test]
 fn a_segment_that_cannot_be_damaged_is_not_counted() {
     let mut link = link(|settings| settings.corrupt_silent = 1.0);
-    let runs = send(&mut link, 0, &row(1, 28));
+    let runs = send(&mut link, 0, &super_packet(1, 28));
     assert_eq!((runs[0].damage, link.counts().corrupted_silently), (None, 0));
-    let runs = send(&mut link, 0, &row(2, 29));
+    let runs = send(&mut link, 0, &super_packet(2, 29));
     assert!(runs.len() == 2 && runs.iter().all(|run| run.damage.is_some()));
 }
 
@@ -146,7 +146,7 @@ fn a_segment_that_cannot_be_damaged_is_not_counted() {
 #[test]
 fn a_duplicate_of_a_damaged_segment_is_intact() {
     let mut link = link(|settings| (settings.corrupt, settings.duplicate) = (1.0, 1.0));
-    let runs = send(&mut link, 0, &row(10, 1_500));
+    let runs = send(&mut link, 0, &super_packet(10, 1_500));
     let damaged: Vec<bool> = runs.iter().map(|run| run.damage.is_some()).collect();
     assert_eq!(damaged, [true, false].repeat(10));
 }
@@ -173,7 +173,7 @@ fn jitter_keeps_the_order_and_its_bounds() {
     let mut travels = Vec::new();
     // A packet each 10 ms: no packet is delayed by the one before.
     for number in 0..10_000 {
-        let due = send(&mut link, number * 10 * MS, &row(1, 1_500))[0].due;
+        let due = send(&mut link, number * 10 * MS, &super_packet(1, 1_500))[0].due;
         travels.push((due - number * 10 * MS) as f64 / 1e6);
         last = due;
     }
@@ -188,7 +188,7 @@ fn jitter_keeps_the_order_and_its_bounds() {
     // And a packet each 10 us: in order, and none later than the largest jitter makes it.
     for number in 0..10_000 {
         let now = 200 * S + number * 10 * US;
-        let due = send(&mut link, now, &row(1, 1_500))[0].due;
+        let due = send(&mut link, now, &super_packet(1, 1_500))[0].due;
         assert!(due >= last && (now + 7 * MS..=now + 13 * MS).contains(&due));
         last = due;
     }
@@ -200,7 +200,7 @@ fn more_jitter_than_delay_never_makes_the_delay_negative() {
         link(|settings| (settings.delay, settings.jitter) = (Duration::from_millis(1), Duration::from_millis(5)));
     for number in 0..1_000 {
         let now = number * S;
-        let due = send(&mut link, now, &row(1, 1_500))[0].due;
+        let due = send(&mut link, now, &super_packet(1, 1_500))[0].due;
         assert!((now..=now + 6 * MS).contains(&due));
     }
 }

@@ -61,7 +61,7 @@ impl CopyJob<'_> {
             no_overwrite: self.cp.no_overwrite,
             durable: self.cp.durable,
             checksums: self.cp.checksums().to_vec(),
-            delete: spec::Delete::said(self.cp.delete, self.cp.max_delete, self.cp.force),
+            delete: spec::Delete::from_options(self.cp.delete, self.cp.max_delete, self.cp.force),
             dry_run: self.cp.dry_run,
             owner: self.cp.owner,
             xattrs: self.cp.xattrs,

@@ -37,7 +37,7 @@ impl CopyJob<'_> {
         let remote_stores = self.remote_stores.lock();
         // Each attempt opens the stores again. The least protected of all attempts counts.
         let mut by_name: BTreeMap<String, PayloadProtection> = BTreeMap::new();
-        let opened = remote_stores.iter().filter_map(|(name, store)| Some((name.clone(), store.carried()?)));
+        let opened = remote_stores.iter().filter_map(|(name, store)| Some((name.clone(), store.payload_protection()?)));
         for (name, protection) in opened.chain(self.mirrors.iter().flat_map(Mirrors::payload_protection)) {
             let worst = by_name.entry(name).or_insert(protection);
             *worst = protection.max(*worst);

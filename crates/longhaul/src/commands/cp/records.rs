@@ -30,7 +30,7 @@ impl CopyJob<'_> {
         let compares_content = !matches!(transfer.options.sync, spec::Sync::Exists | spec::Sync::Size);
         let is_complete =
             receipt.state == v1::State::Done && compares_content && matches!(transfer.ends, Ends::Push { .. });
-        if let Some(last_copy) = transfer.means.last_copy.as_ref().filter(|_| is_complete) {
+        if let Some(last_copy) = transfer.session_parts.last_copy.as_ref().filter(|_| is_complete) {
             let _ = last_copy.keep();
         }
         if let Ok(state) = self.settings.state() {

@@ -34,7 +34,7 @@ pub(super) fn run(put: &DataPut, api: &Api, settings: &Settings, printer: &Print
     if let Some(at) = &put.at {
         let matching = api.storage(Some(at)).map_err(failure)?.storage.len();
         if matching < put.copies as usize {
-            let reason = format!("--at {at} means {matching} endpoints, and {} copies are wanted", put.copies);
+            let reason = format!("--at {at} matches {matching} endpoints, but {} copies are wanted", put.copies);
             return Err(Failure::usage(reason));
         }
     }
@@ -68,7 +68,7 @@ fn first_endpoint(put: &DataPut, api: &Api, settings: &Settings) -> Result<Stora
     let all = api.storage(put.to.as_deref().or(put.at.as_deref())).map_err(failure)?.storage;
     let none = || match put.to.as_deref().or(put.at.as_deref()) {
         Some(expression) => {
-            Failure::usage(format!("{expression} means no endpoint with storage; longhaul data storage lists them"))
+            Failure::usage(format!("{expression} matches no endpoint with storage; longhaul data storage lists them"))
         }
         None => Failure::usage("the hub knows of no endpoint with storage: describe one, [endpoint.NAME.storage]"),
     };

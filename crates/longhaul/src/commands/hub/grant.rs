@@ -91,7 +91,7 @@ pub fn run(args: HubGrant, settings: &Settings, printer: &Printer) -> Result<Exi
         community: args.community,
         name: args.name,
         created,
-        expires: args.lasting.map(|span| created.saturating_add(span.as_millis() as i64)),
+        expires: args.valid_for.map(|span| created.saturating_add(span.as_millis() as i64)),
         secret_sha256: model::hex::encode(&Sha256::digest(secret)),
     };
     let key = AccessKey::new(id, secret, state.fingerprint()?);

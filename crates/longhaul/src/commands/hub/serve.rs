@@ -149,7 +149,7 @@ pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exi
     let (stop_channel, stopped) = stop_channel();
     let opened_watch =
         options.watch.as_deref().map(|file| watch_part::open(&runtime, file, state.path(), settings)).transpose()?;
-    let config = opened_watch.iter().fold(config, watch_part::joined);
+    let config = opened_watch.iter().fold(config, watch_part::with_watch);
     let watch = opened_watch.map(|opened_watch| watch_part::start(&runtime, opened_watch, stopped.receiver()));
     let ready = |hub: hub::run::Running| {
         printer.line(&format!("listening on https://{}", hub.address));

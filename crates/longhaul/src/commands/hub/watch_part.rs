@@ -32,7 +32,7 @@ pub fn open(runtime: &Runtime, file: &Path, state: &Path, settings: &Settings) -
 
 /// Adds a watch to the configuration of the hub in the same process: the watch's part of the API, and its measurements, which the
 /// hub's plans use.
-pub fn joined(config: HubConfig, opened: &OpenWatch) -> HubConfig {
+pub fn with_watch(config: HubConfig, opened: &OpenWatch) -> HubConfig {
     let part = ApiPart { prefix: watch::api::PREFIX, router: watch::api::router(opened.watch()) };
     HubConfig { parts: vec![part], measurements: Some(measurements(opened)), ..config }
 }

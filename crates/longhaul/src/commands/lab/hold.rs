@@ -35,20 +35,28 @@ impl Drop for LabProcess {
     }
 }
 
-/// Starts the lab's process, and waits until the lab is up. If `tied`, it ends with this process, however that ends.
+/// Starts the lab's process, and waits until the lab is up. If `ends_with_parent`, it ends with this process, however that ends.
 ///
 /// # Errors
 /// The process cannot be started, or the lab does not come up.
-pub fn start(loaded: &LoadedScenario, tied: bool, settings: &Settings) -> Result<Option<LabProcess>, Failure> {
+pub fn start(
+    loaded: &LoadedScenario,
+    ends_with_parent: bool,
+    settings: &Settings,
+) -> Result<Option<LabProcess>, Failure> {
     let failed = |error: std::io::Error| Failure::local(format!("cannot start the lab's process: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
     command.args(["lab", "hold", "--lab", &loaded.name]).arg("--state").arg(settings.state_path()?);
-    if tied {
+    if ends_with_parent {
         command.arg("--tied").arg(std::process::id().to_string());
     }
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(if tied { Stdio::inherit() } else { Stdio::null() });
-    if tied {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(if ends_with_parent {
+        Stdio::inherit()
+    } else {
+        Stdio::null()
+    });
+    if ends_with_parent {
         // Ctrl-C for this command must not reach the lab.
         command.process_group(0);
     }
@@ -62,7 +70,7 @@ pub fn start(loaded: &LoadedScenario, tied: bool, settings: &Settings) -> Result
         let _ = BufReader::new(output).read_line(&mut line);
     }
     let message = match serde_json::from_str(&line) {
-        Ok(HoldReply::Up) => return Ok(tied.then(|| LabProcess(child))),
+        Ok(HoldReply::Up) => return Ok(ends_with_parent.then(|| LabProcess(child))),
         Ok(HoldReply::Failed(message)) => message,
         Err(_) => "the lab's process ended without a reply".to_owned(),
     };
@@ -76,10 +84,10 @@ pub fn start(loaded: &LoadedScenario, tied: bool, settings: &Settings) -> Result
 ///
 /// # Errors
 /// None: a failure is a reply on stdout and an exit code.
-pub fn run(name: Option<String>, tied: Option<u32>, settings: &Settings) -> Result<u8, Failure> {
+pub fn run(name: Option<String>, ends_with_parent: Option<u32>, settings: &Settings) -> Result<u8, Failure> {
     let is_ending = Arc::new(AtomicBool::new(false));
     let hold = || -> Result<(), Failure> {
-        if let Some(owner) = tied {
+        if let Some(owner) = ends_with_parent {
             set_parent_process_death_signal(Some(Signal::TERM))
                 .map_err(|error| Failure::local(format!("cannot be tied to its owner: {error}")))?;
             if std::os::unix::process::parent_id() != owner {

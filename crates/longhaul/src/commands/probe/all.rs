@@ -12,7 +12,7 @@ use model::v1::probe::latency::Latency;
 use model::v1::probe::route::RouteOrder;
 use model::v1::probe::tcp::{Order, Report};
 use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint};
-use probe::host::Watch;
+use probe::host::HostUsage;
 use probe::{Stop, causes, stamp, task, udp};
 use report::path::{self, headline};
 
@@ -50,7 +50,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
     check::run_checked(&all.check, printer, || {
         let at = Target::node(&all.target, "all", settings)?;
-        let watch = Watch::begin();
+        let watch = HostUsage::begin();
         let mut tests = TestSequence {
             all,
             at: &at,
@@ -174,7 +174,7 @@ impl TestSequence<'_> {
     }
 
     fn datagrams(&mut self, name: &str, order: &UdpOrder) -> Result<PerDirection<UdpPoint>, Failure> {
-        let watch = udp::Watch::default();
+        let watch = udp::RunProgress::default();
         let forward =
             self.run_test(&format!("{name} forward"), |node, stop| Ok(task::send(node, order, &watch, stop)?))?;
         let reverse =

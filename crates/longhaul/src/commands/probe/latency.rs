@@ -6,7 +6,7 @@ use model::HostPort;
 use model::v1::probe::host::Hosts;
 use model::v1::probe::latency::{Delay, Hops, Latency, Variation};
 use model::v1::probe::tcp;
-use probe::host::Watch;
+use probe::host::HostUsage;
 use probe::{Stop, stamp, task};
 
 use super::check::{self, Figure};
@@ -71,7 +71,7 @@ pub(super) fn test(
             (task::latency(&mut node, &order, stop)?, node.hosts().cloned())
         }
         Target::Stamp(at) => {
-            let watch = Watch::begin();
+            let watch = HostUsage::begin();
             let result = task::latency_to_reflector(resolve(at)?, order, stop)?;
             (result, Some(Hosts { near: watch.read(), far: None }))
         }

@@ -7,7 +7,7 @@ use model::v1::probe::host::Hosts;
 use model::v1::probe::tcp::Directions;
 use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint, UdpRequestOrder, UdpRequests, UdpSpread};
 use probe::iperf3::{self, DatagramOrder};
-use probe::udp::{Watch, columns};
+use probe::udp::{RunProgress, columns};
 use probe::{Stop, task};
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ pub fn run(udp: &ProbeUdp, settings: &Settings, printer: &Printer, stop: &Stop) 
         let mut points = Vec::new();
         for order in &orders {
             let test = if udp.reverse { task::receive } else { task::send };
-            let point = test(&mut node, order, &Watch::default(), stop)?;
+            let point = test(&mut node, order, &RunProgress::default(), stop)?;
             print_report(udp, &point, node.hosts(), orders.len() > 1, printer);
             points.push(point);
         }

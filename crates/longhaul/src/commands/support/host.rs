@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use jiff::Timestamp;
-use model::v1::tune::Ask;
+use model::v1::tune::AuditRequest;
 
 use super::tool;
 use crate::commands::tune;
@@ -150,7 +150,7 @@ pub fn limits() -> String {
 
 /// The audit of the host's settings, as lines of JSON.
 pub fn audit() -> String {
-    let ask = Ask { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
+    let ask = AuditRequest { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
     match tune::audit_lines(&ask) {
         Ok(lines) => lines.into_iter().map(|line| line + "\n").collect(),
         Err(refusal) => format!("({})\n", refusal.reason),

@@ -1,7 +1,7 @@
 //! `longhaul tune audit`: the audit of a host as JSON and for monitoring systems. [`super::show`] prints it as text.
 
 use model::fault::Fault;
-use model::v1::tune::Ask;
+use model::v1::tune::AuditRequest;
 use model::{Exit, Refusal};
 use serde::Serialize;
 use tune::audit::{Audit, Finding, Status};
@@ -95,7 +95,7 @@ impl TargetReport {
 ///
 /// # Errors
 /// The query has a role, rate or round trip that does not exist, or the rules cannot be read.
-pub fn audit_lines(ask: &Ask) -> Result<Vec<String>, Refusal> {
+pub fn audit_lines(ask: &AuditRequest) -> Result<Vec<String>, Refusal> {
     let wrong = |failure: Failure| Refusal::new(failure.fault, failure.message);
     let host = Live;
     let audited = AuditedHost::for_query(&host, ask).map_err(wrong)?;

@@ -2,7 +2,7 @@
 
 use model::Exit;
 use serde::Serialize;
-use tune::calc::{CalculatedLine, Question, Ship, answer};
+use tune::calc::{CalculatedLine, Courier, Question, answer};
 
 use crate::args::TuneCalc;
 use crate::failure::Failure;
@@ -45,7 +45,7 @@ pub fn run(calc: &TuneCalc, printer: &Printer) -> Result<Exit, Failure> {
         return Err(Failure::usage("nothing can be computed: say at least --rate and --rtt"));
     }
     if calc.size.is_some() && calc.rate.is_none() {
-        return Err(Failure::usage("the time for a volume depends on the rate: say --rate as well"));
+        return Err(Failure::usage("the time for a volume depends on the rate: give --rate as well"));
     }
     let lines = answer(&question(calc)).lines;
     if printer.is_json() {
@@ -60,9 +60,10 @@ pub fn run(calc: &TuneCalc, printer: &Printer) -> Result<Exit, Failure> {
 }
 
 fn question(calc: &TuneCalc) -> Question {
-    let ship = calc
-        .ship
-        .map(|journey| Ship { journey_s: journey.as_secs_f64(), copy_bit_s: calc.ship_copy.map(|rate| rate.0 as f64) });
+    let courier = calc.ship.map(|journey| Courier {
+        journey_s: journey.as_secs_f64(),
+        copy_bit_s: calc.ship_copy.map(|rate| rate.0 as f64),
+    });
     Question {
         rate_bit_s: calc.rate.map(|rate| rate.0 as f64),
         rtt_s: calc.rtt.map(|rtt| rtt.as_secs_f64()),
@@ -72,6 +73,6 @@ fn question(calc: &TuneCalc) -> Question {
         volume_bytes: calc.size.map(|size| size.0 as f64),
         efficiency: calc.efficiency,
         streams: calc.streams,
-        ship,
+        courier,
     }
 }

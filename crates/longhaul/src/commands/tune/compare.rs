@@ -4,10 +4,10 @@ use std::path::Path;
 
 use model::Exit;
 use model::fault::Fault;
-use model::v1::tune::Ask;
+use model::v1::tune::AuditRequest;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tune::compare::{Drift, Side, SideValue, alone, drift};
+use tune::compare::{Drift, Side, SideValue, drift, without_counterpart};
 use tune::rule::{Nature, Rule, rules};
 
 use super::audit::audit_lines;
@@ -75,7 +75,7 @@ pub fn run(args: &TuneCompare, settings: &Settings, printer: &Printer) -> Result
     }
     let (a, b, drift) = result?;
     if printer.is_json() {
-        let (alone_a, alone_b) = alone(&a, &b);
+        let (alone_a, alone_b) = without_counterpart(&a, &b);
         printer.object(&CompareReport {
             v: 1,
             event: "tune_compare",
@@ -106,7 +106,7 @@ fn is_transient(rules: &[Rule], id: &str) -> bool {
 
 /// The audit of one side: of this host, a node or a file.
 fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Failure> {
-    let ask = Ask {
+    let ask = AuditRequest {
         rate_bit_s: args.purpose.rate.map(|rate| rate.0),
         rtt_s: args.purpose.rtt.as_secs_f64(),
         role: role(args.purpose.role).word().to_owned(),
@@ -166,10 +166,10 @@ fn show(args: &TuneCompare, a: &Side, b: &Side, drift: &[Drift], printer: &Print
     if a.target != b.target {
         printer.line(
             "the two audits are for different rates, round trips or roles, so their wanted values may differ as well: \
-             say --rate, --rtt and --role here, and record files with the same",
+             give --rate, --rtt and --role here, and record files with the same",
         );
     }
-    let (of_a, of_b) = alone(a, b);
+    let (of_a, of_b) = without_counterpart(a, b);
     for (word, names) in [("a", of_a), ("b", of_b)] {
         if !names.is_empty() {
             printer.line(&format!("only {word} has {}: there is no counterpart", names.join(", ")));
@@ -252,14 +252,15 @@ mod tests {
 
     #[test]
     fn a_host_does_not_drift_from_itself() {
-        let ask = Ask { rate_bit_s: Some(10_000_000_000), rtt_s: 0.1, role: "dtn".into() };
+        let ask = AuditRequest { rate_bit_s: Some(10_000_000_000), rtt_s: 0.1, role: "dtn".into() };
         let lines = || audit_lines(&ask).unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         let (a, b) = (assemble("here", lines()).unwrap(), assemble("here", lines()).unwrap());
         let rules = rules().unwrap();
         let found = drift(&a, &b, &|id| is_transient(&rules, id));
         assert_eq!(found, [], "two audits of one host agree");
         assert_eq!(status_line(&found).0, CheckStatus::Well);
-        for wrong in [Ask { role: "x".into(), ..ask.clone() }, Ask { rtt_s: f64::NAN, ..ask.clone() }] {
+        for wrong in [AuditRequest { role: "x".into(), ..ask.clone() }, AuditRequest { rtt_s: f64::NAN, ..ask.clone() }]
+        {
             assert!(audit_lines(&wrong).is_err());
         }
     }

@@ -14,7 +14,7 @@ use crate::printer::Printer;
 /// The least number of findings that is shown, however small the terminal is.
 const SHOWN_MIN: usize = 8;
 /// The end of notes that ask for the rate.
-const SAY_RATE: &str = "say --rate";
+const GIVE_RATE: &str = "give --rate";
 /// The most ids and subjects that a line of unknown rules names.
 const NAMED_MAX: usize = 16;
 
@@ -29,7 +29,7 @@ pub fn headline(audited: &AuditedHost<'_>) -> String {
     parts.extend(audited.subjects.nics.iter().map(nic));
     parts.extend(audited.subjects.disks.iter().cloned());
     let rate = audited.rate_bit_s();
-    let rate = rate.map_or("an unknown rate (say --rate)".into(), |(rate, _)| BitRate(rate).to_string());
+    let rate = rate.map_or("an unknown rate (give --rate)".into(), |(rate, _)| BitRate(rate).to_string());
     let rtt = (audited.target.rtt_s * 1e6).round() / 1e3;
     format!("{}; for {rate} over {rtt} ms, role {}", parts.join(", "), audited.target.role.word())
 }
@@ -201,7 +201,7 @@ fn by_reason<'a>(findings: &[&'a Finding]) -> BTreeMap<&'a str, Vec<&'a Finding>
     for &finding in findings {
         let note = finding.note.as_deref().unwrap_or("the reason is not known");
         // All findings that depend on the rate have the same remedy.
-        let note = if note.ends_with(SAY_RATE) { SAY_RATE } else { note };
+        let note = if note.ends_with(GIVE_RATE) { GIVE_RATE } else { note };
         reasons.entry(note).or_default().push(finding);
     }
     reasons

@@ -12,7 +12,7 @@ use probe::Stop;
 use serde::Serialize;
 use tune::plan::{Change, plan};
 use tune::rule::Area;
-use tune::verify::{Difference, Measured, Meter, Step, Trial, VerifyError, trial};
+use tune::verify::{Difference, Measured, Meter, SnapshotPlace, Step, Trial, VerifyError, trial};
 
 use super::{AuditedHost, confirm, now};
 use crate::args::TuneVerify;
@@ -174,7 +174,14 @@ pub fn run(
             }
             !stop.is_stopped()
         };
-        let found = trial(audited.host, changes, (snapshot_dir, &now()), args.rounds, &mut meter, &mut report_step);
+        let found = trial(
+            audited.host,
+            changes,
+            SnapshotPlace { dir: snapshot_dir, time: &now() },
+            args.rounds,
+            &mut meter,
+            &mut report_step,
+        );
         let found = found.map_err(|error| verify_failure(error, &stop))?;
         if printer.is_json() {
             printer.object(&TrialReport {

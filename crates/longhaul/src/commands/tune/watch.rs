@@ -7,7 +7,7 @@ use model::Exit;
 use probe::Stop;
 use serde::Serialize;
 use tune::rule::Severity;
-use tune::watch::{Event, Watch, What, lost_changes};
+use tune::watch::{Event, EventKind, Watch, lost_changes};
 
 use super::undo::pending_snapshots;
 use super::{AuditedHost, now};
@@ -77,7 +77,7 @@ fn watch(
     }
     while wait(args.every, end, &stop) {
         let audited = AuditedHost::of(host, tune, &args.target)?;
-        let new = watch.look(&audited.audit);
+        let new = watch.compare(&audited.audit);
         print_events(&new, args, printer);
         // Only `--check` needs the events in the end; a watch may run for years.
         if args.check {
@@ -120,10 +120,10 @@ fn row(event: &Event) -> String {
     let by =
         if event.suspects.is_empty() { String::new() } else { format!("; look at: {}", event.suspects.join(", ")) };
     match event.what {
-        What::Grew => format!("{rule}{on} grew: {from} → {to} ({title})"),
-        What::Clobbered => format!("{rule}{on} is not as wanted any more: {from} → {to} ({title}){by}"),
-        What::Changed => format!("{rule}{on} changed, and is as wanted: {from} → {to} ({title})"),
-        What::Undone => format!("{rule}{on}: `tune apply` had set {from}, and it is {to} ({title}){by}"),
+        EventKind::Grew => format!("{rule}{on} grew: {from} → {to} ({title})"),
+        EventKind::Clobbered => format!("{rule}{on} is not as wanted any more: {from} → {to} ({title}){by}"),
+        EventKind::Changed => format!("{rule}{on} changed, and is as wanted: {from} → {to} ({title})"),
+        EventKind::Undone => format!("{rule}{on}: `tune apply` had set {from}, and it is {to} ({title}){by}"),
     }
 }
 
@@ -133,8 +133,8 @@ fn status_line(events: &[Event]) -> (CheckStatus, String) {
     let mut rows = Vec::new();
     for event in events {
         let event_status = match (event.what, event.severity) {
-            (What::Changed, _) | (_, Severity::Info) => CheckStatus::Well,
-            (What::Grew, _) => CheckStatus::Warning,
+            (EventKind::Changed, _) | (_, Severity::Info) => CheckStatus::Well,
+            (EventKind::Grew, _) => CheckStatus::Warning,
             (_, Severity::High) => CheckStatus::Critical,
             _ => CheckStatus::Warning,
         };
@@ -152,7 +152,7 @@ fn status_line(events: &[Event]) -> (CheckStatus, String) {
 mod tests {
     use super::*;
 
-    fn event(what: What, severity: Severity) -> Event {
+    fn event(what: EventKind, severity: Severity) -> Event {
         Event {
             what,
             rule: "T07".into(),
@@ -168,9 +168,9 @@ mod tests {
     #[test]
     fn the_worst_event_decides() {
         assert_eq!(status_line(&[]).0, CheckStatus::Well);
-        assert_eq!(status_line(&[event(What::Changed, Severity::High)]).0, CheckStatus::Well);
-        assert_eq!(status_line(&[event(What::Grew, Severity::High)]).0, CheckStatus::Warning);
-        let all = [event(What::Grew, Severity::Medium), event(What::Clobbered, Severity::High)];
+        assert_eq!(status_line(&[event(EventKind::Changed, Severity::High)]).0, CheckStatus::Well);
+        assert_eq!(status_line(&[event(EventKind::Grew, Severity::High)]).0, CheckStatus::Warning);
+        let all = [event(EventKind::Grew, Severity::Medium), event(EventKind::Clobbered, Severity::High)];
         let (status, line) = status_line(&all);
         assert_eq!(status, CheckStatus::Critical);
         assert!(line.contains("look at: tuned: balanced") && line.ends_with("| events=2"), "{line}");

@@ -33,7 +33,7 @@ fn files_are_ordered_and_reported_one_by_one() {
         ],
         ..pair.push("", "")
     };
-    pair.api.create(&order).unwrap();
+    pair.api.create_transfer(&order).unwrap();
     let transfer = ended(&pair.api, order.id);
     assert_eq!(transfer.state, Stage::Partial, "{transfer:?}");
     assert_eq!((transfer.source, transfer.target), (vec!["/data/run".to_owned()], pair.there.at("data/in")));
@@ -51,13 +51,13 @@ fn files_are_ordered_and_reported_one_by_one() {
     assert_eq!(fs::read(pair.there.data("in/b c")).unwrap(), b"bb");
 
     let both = Order { id: Uuid::now_v7(), source: vec!["/data/run".into()], ..order.clone() };
-    assert!(problem(pair.api.create(&both)).reason.contains("and not both"));
+    assert!(problem(pair.api.create_transfer(&both)).reason.contains("and not both"));
     let twice = vec![file("/data/run/a", "data/a"), file("/data/run/a", "data/b")];
     let twice = Order { id: Uuid::now_v7(), files: twice, ..order.clone() };
-    assert!(problem(pair.api.create(&twice)).reason.contains("named twice as a source"));
+    assert!(problem(pair.api.create_transfer(&twice)).reason.contains("named twice as a source"));
     let scattered = vec![file("/data/run/a", "data/a"), file("/other/a", "data/b")];
     let scattered = Order { id: Uuid::now_v7(), files: scattered, ..order };
-    assert!(problem(pair.api.create(&scattered)).reason.contains("in one export"));
+    assert!(problem(pair.api.create_transfer(&scattered)).reason.contains("in one export"));
 }
 
 /// The digests of `123456789`: CRC-32C, Adler-32 without its leading zero, and MD5.
@@ -84,7 +84,7 @@ fn assert_only_ordered_files_arrive(
     for what in ["arriving", "there already"] {
         let id = Uuid::now_v7();
         let order = Order { id, source: Vec::new(), target: String::new(), files: files.clone(), ..base.clone() };
-        api.create(&order).unwrap();
+        api.create_transfer(&order).unwrap();
         ended(api, id);
         let mut files = api.files(id, 0, 100).unwrap().files;
         files.sort_by_key(|file| file.index);

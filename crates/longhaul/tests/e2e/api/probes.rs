@@ -7,7 +7,7 @@ use model::v1::node::{
     LatencyProbe, LimitsProbe, PathProbe, Probe, ProbeKey, ProbeOrder, ProbeStage, ProbeTest, TcpProbe, UdpProbe,
 };
 use model::v1::probe::tcp::Directions;
-use nodeapi::{Api, Which};
+use nodeapi::{Api, PageQuery};
 use serde_json::Value;
 
 use super::{Pair, any_file_contains, api, api_at, full_key, pair, plain, problem};
@@ -92,12 +92,12 @@ fn a_node_tests_the_path_to_another_node() {
     assert!(found["forward"].is_object() && found["reverse"].is_object(), "{found}");
     let found = report(&pair.api, &pair.probe(ProbeTest::Limits(LimitsProbe {})));
     assert_eq!(found["seconds"].as_f64(), Some(3_600.0), "{found}");
-    let listed = pair.api.list_probes(Which::default()).unwrap();
+    let listed = pair.api.list_probes(PageQuery::default()).unwrap();
     assert_eq!((listed.probes.len(), listed.next), (6, None));
     assert!(listed.probes[0].id == order.id && listed.probes.iter().all(|probe| probe.report.is_none()));
-    let page = pair.api.list_probes(Which { limit: Some(2), after: Some(order.id), state: None }).unwrap();
+    let page = pair.api.list_probes(PageQuery { limit: Some(2), after: Some(order.id), state: None }).unwrap();
     assert_eq!((page.probes[0].id, page.next), (listed.probes[1].id, Some(listed.probes[2].id)));
-    let queued = Which { state: Some(ProbeStage::Queued), ..Which::default() };
+    let queued = PageQuery { state: Some(ProbeStage::Queued), ..PageQuery::default() };
     assert!(pair.api.list_probes(queued).unwrap().probes.is_empty());
 }
 
@@ -116,8 +116,8 @@ fn a_test_ordered_twice_runs_once() {
     // Another client cannot see it, whatever it requests.
     let others = api(&pair.here, &full_key(&pair.here));
     assert_eq!(problem(others.create_probe(&order)).reason, no.reason);
-    assert!(others.list_probes(Which::default()).unwrap().probes.is_empty());
-    let after = Which { after: Some(order.id), ..Which::default() };
+    assert!(others.list_probes(PageQuery::default()).unwrap().probes.is_empty());
+    let after = PageQuery { after: Some(order.id), ..PageQuery::default() };
     for status in [
         problem(others.probe(order.id)).status,
         problem(others.cancel_probe(order.id)).status,
@@ -129,7 +129,7 @@ fn a_test_ordered_twice_runs_once() {
     let anonymous = api_at(&format!("http://127.0.0.1:{}/", pair.here.port), None);
     assert_eq!(problem(anonymous.create_probe(&order)).status, 401);
     assert_eq!(problem(anonymous.probe(order.id)).status, 401);
-    assert_eq!(pair.api.list_probes(Which::default()).unwrap().probes.len(), 1);
+    assert_eq!(pair.api.list_probes(PageQuery::default()).unwrap().probes.len(), 1);
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn invalid_orders_of_tests_are_refused() {
         assert_eq!(get(target), status, "{target}");
     }
     assert_eq!(ask(&pair.here, "PATCH", "/api/v1/probes", &[("Authorization", &bearer)], b"x").status, 405);
-    assert!(pair.api.list_probes(Which::default()).unwrap().probes.is_empty());
+    assert!(pair.api.list_probes(PageQuery::default()).unwrap().probes.is_empty());
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_test_leaves_no_key_and_is_forgotten_after_a_restart() {
     let order = pair.probe(tcp(300.0));
     let mut answers = format!("{:?}", pair.api.create_probe(&order).unwrap());
     until("it runs", LONG, || pair.api.probe(order.id).unwrap().state == ProbeStage::Running);
-    answers += &format!("{:?}{:?}", pair.api.probe(order.id), pair.api.list_probes(Which::default()));
+    answers += &format!("{:?}{:?}", pair.api.probe(order.id), pair.api.list_probes(PageQuery::default()));
     let secret = &pair.key[pair.key.len() - 24..];
     assert!(!answers.contains(secret) && !any_file_contains(&pair.here.state(), secret), "{answers}");
     https::assert_not_written(&pair.here, std::slice::from_ref(&pair.key));

@@ -6,7 +6,7 @@ use std::process::Command;
 use model::id::Uuid;
 use model::v1::Stage;
 use model::v1::node::{Order, Problem};
-use nodeapi::Which;
+use nodeapi::PageQuery;
 
 use super::{api, ended, full_key, pair, plain, with_key};
 use crate::https;
@@ -70,7 +70,7 @@ fn an_invalid_order_is_refused_in_one_sentence() {
         assert_eq!(get(target), status, "{target}");
     }
     assert_eq!(ask(&pair.here, "PUT", "/api/v1/transfers", &[("Authorization", &bearer)], b"x").status, 405);
-    assert!(pair.api.list(Which::default()).unwrap().transfers.is_empty());
+    assert!(pair.api.list_transfers(PageQuery::default()).unwrap().transfers.is_empty());
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn clients_cannot_make_a_node_connect_to_local_addresses() {
         Order::new(Uuid::now_v7(), "https://169.254.169.254/latest", "/data/g"),
     ];
     for order in orders {
-        api.create(&order).unwrap();
+        api.create_transfer(&order).unwrap();
         let transfer = ended(&api, order.id);
         let error = transfer.error.unwrap_or_default();
         assert!(transfer.state == Stage::Failed && error.contains("copies nothing to or from"), "{error}");

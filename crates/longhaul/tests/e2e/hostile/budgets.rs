@@ -122,7 +122,9 @@ fn a_session_that_lists_and_sends_much_is_bounded() {
     // Each requests everything and reads nothing of it.
     let mut open: Vec<Session> = (0..24).map(|_| Session::open(&node, Some(&key)).unwrap()).collect();
     for session in &mut open {
-        session.raw_client.send_raw(&crate::raw_client::encoded(&Frame::Ask(1, Request::List(place("data", "many")))));
+        session
+            .raw_client
+            .send_raw(&crate::raw_client::encoded(&Frame::Request(1, Request::List(place("data", "many")))));
     }
     let mut most = 0;
     let deadline = Instant::now() + Duration::from_millis(1500);

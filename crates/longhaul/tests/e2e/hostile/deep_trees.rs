@@ -19,10 +19,10 @@ fn a_deep_tree_is_listed_digested_and_removed_with_few_descriptors() {
     fs::create_dir_all(node.data(&deep)).unwrap();
     fs::write(node.data(&deep).join("f"), b"abc").unwrap();
     let mut session = Session::open(&node, None).unwrap();
-    let digests = session.ask(Request::Digest(place("data", "d"), vec![Algorithm::Crc32c])).unwrap();
+    let digests = session.query(Request::Digest(place("data", "d"), vec![Algorithm::Crc32c])).unwrap();
     assert_eq!(digests.len(), 1, "{digests:?}");
     assert!(format!("{:?}", digests[0].digests).contains("364b3fb7") || !digests[0].digests.is_empty());
-    let lines = session.ask(Request::List(place("data", &deep))).unwrap();
+    let lines = session.query(Request::List(place("data", &deep))).unwrap();
     assert_eq!(lines.len(), 1, "{lines:?}");
     let client = Client::new();
     let text = client.run(words!["digest", node.at("data/d")]).expect(0).text();
@@ -32,6 +32,6 @@ fn a_deep_tree_is_listed_digested_and_removed_with_few_descriptors() {
     // Over HTTP so deep a tree is not removed; whatever the status, the node continues.
     let status = Requests::new(&node, None).status("PROPFIND", &format!("/data/{deep}/"), &[("Depth", "1")], b"");
     assert!(status == 207 || (400..500).contains(&status), "{status}");
-    session.ask(Request::Remove(place("data", "d"), true)).unwrap();
+    session.query(Request::Remove(place("data", "d"), true)).unwrap();
     assert!(!node.data("d").exists());
 }

@@ -31,7 +31,7 @@ fn digests_of_many_sessions_take_turns_and_end_with_them() {
     let before = threads(&node);
     let mut open: Vec<Session> = (0..SESSIONS).map(|_| Session::open(&node, None).unwrap()).collect();
     for session in &mut open {
-        session.raw_client.send(&Frame::Ask(1, Request::Digest(place("data", "sparse"), vec![Algorithm::Md5])));
+        session.raw_client.send(&Frame::Request(1, Request::Digest(place("data", "sparse"), vec![Algorithm::Md5])));
     }
     until("digests are made", LONG, || busy_threads(&node) > 0);
     // The fewest busy threads count: without a bound all sessions would read all the time; other threads are busy now and then.

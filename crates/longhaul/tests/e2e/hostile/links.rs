@@ -110,7 +110,7 @@ impl CredentialFixture {
         ];
         let Ok(mut session) = self.session() else { return };
         for request in native_requests {
-            answers.extend(session.ask(request).map(listed).unwrap_or_default());
+            answers.extend(session.query(request).map(listed).unwrap_or_default());
         }
         answers.extend(session.get(at()).unwrap_or_default());
         if let Ok(mut session) = self.session() {
@@ -205,7 +205,7 @@ fn the_path_of_a_credential_is_never_a_link() {
                 Request::Mkdir(at(&format!("{below}/made"))),
             ] {
                 let what = format!("{target:?}: {request:?}");
-                let refusal = session.ask(request).expect_err(&what);
+                let refusal = session.query(request).expect_err(&what);
                 assert_eq!(refusal.fault, model::fault::Fault::Auth, "{what}: {refusal:?}");
             }
             let mut requests = Requests::new(&fixture.node, fixture.bearer.as_deref());

@@ -38,7 +38,7 @@ fn an_open_session_of_a_revoked_key_begins_nothing() {
         let key = node.grant(&["--export", "data", "--write", "--for", "7d"]);
         // Sessions that are opened before the key is revoked. There are three, because a refused order ends its session.
         let mut open: Vec<Session> = (0..3).map(|_| Session::open(&node, Some(&key)).unwrap()).collect();
-        assert_eq!(open[0].ask(Request::List(place("data", ""))).unwrap().len(), 1);
+        assert_eq!(open[0].query(Request::List(place("data", ""))).unwrap().len(), 1);
         if is_revoked {
             revoke(&node, &key)
         } else {
@@ -89,6 +89,6 @@ fn a_transfer_that_runs_outlives_its_key() {
     // It was the last transfer: a further request in this session is refused.
     drop(stream);
     let mut session = Session { raw_client };
-    let refusal = session.ask(Request::List(place("data", ""))).unwrap_err();
+    let refusal = session.query(Request::List(place("data", ""))).unwrap_err();
     assert_eq!(refusal.fault, Fault::Auth, "{refusal:?}");
 }

@@ -62,11 +62,11 @@ impl Session {
     /// Sends a request; returns the lines of the answer and its texts. A line that reports a failure is a refusal.
     fn exchange(&mut self, request: Request) -> Result<(Vec<Listed>, String), Refusal> {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) as u32;
-        self.raw_client.send(&Frame::Ask(number, request));
+        self.raw_client.send(&Frame::Request(number, request));
         let (mut all, mut all_text) = (Vec::new(), String::new());
         loop {
             match self.receive()? {
-                Frame::Answer(n, lines, more) if n == number => {
+                Frame::Reply(n, lines, more) if n == number => {
                     if let Some(refusal) = lines.iter().find_map(|line| line.failure.clone()) {
                         return Err(refusal);
                     }
@@ -88,7 +88,7 @@ impl Session {
     }
 
     /// Sends a request whose answer is lines.
-    pub fn ask(&mut self, request: Request) -> Result<Vec<Listed>, Refusal> {
+    pub fn query(&mut self, request: Request) -> Result<Vec<Listed>, Refusal> {
         self.exchange(request).map(|(lines, _)| lines)
     }
 

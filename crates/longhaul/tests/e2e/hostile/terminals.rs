@@ -112,7 +112,7 @@ fn a_hostile_client_s_words_do_not_reach_the_log_raw() {
     }
     let mut named = RawClient::logged_in(&node);
     let name = HOSTILE_TEXT.replace('/', "");
-    named.send(&Frame::Ask(1, wire::frame::Request::Stat(place("data", &name))));
+    named.send(&Frame::Request(1, wire::frame::Request::Stat(place("data", &name))));
     named.receive_until("an answer", |frame| matches!(frame, Frame::Denied(..)));
     let mut requests = Requests::new(&node, None);
     let spelt: String = HOSTILE_TEXT.bytes().map(|byte| format!("%{byte:02x}")).collect();

@@ -101,7 +101,7 @@ fn exchange(raw_client: &mut RawClient, bytes: &[u8]) -> Vec<u8> {
                 }
                 if matches!(
                     frame,
-                    Frame::Denied(..) | Frame::Answer(_, _, false) | Frame::Finished(_) | Frame::ScanEnd(_)
+                    Frame::Denied(..) | Frame::Reply(_, _, false) | Frame::Finished(_) | Frame::ScanEnd(_)
                 ) {
                     return answer;
                 }
@@ -119,9 +119,9 @@ fn exchange(raw_client: &mut RawClient, bytes: &[u8]) -> Vec<u8> {
 fn try_path(node: &Node, at: usize, path: &str) {
     let honest = place("x", &"Z".repeat(path.len()));
     let frame = match at % 4 {
-        0 => Frame::Ask(1, Request::Digest(honest, vec![model::Algorithm::Crc32c])),
-        1 => Frame::Ask(1, Request::Remove(honest, true)),
-        2 => Frame::Ask(1, Request::Rename(place("x", "d/f"), honest)),
+        0 => Frame::Request(1, Request::Digest(honest, vec![model::Algorithm::Crc32c])),
+        1 => Frame::Request(1, Request::Remove(honest, true)),
+        2 => Frame::Request(1, Request::Rename(place("x", "d/f"), honest)),
         _ => Frame::Open(order_at(Direction::Pull, honest)),
     };
     let from = "Z".repeat(path.len());

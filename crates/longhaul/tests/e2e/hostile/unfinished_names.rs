@@ -22,10 +22,10 @@ fn unfinished_files_have_no_native_names() {
     fs::write(node.data("f"), b"whole").unwrap();
     let mut session = Session::open(&node, None).unwrap();
     for below in ["", "d"] {
-        let lines = session.ask(Request::List(place("data", below))).unwrap();
+        let lines = session.query(Request::List(place("data", below))).unwrap();
         assert!(!format!("{lines:?}").contains("longhaul-x"), "{below:?} lists it: {lines:?}");
     }
-    let digests = session.ask(Request::Digest(place("data", ""), vec![Algorithm::Crc32c])).unwrap();
+    let digests = session.query(Request::Digest(place("data", ""), vec![Algorithm::Crc32c])).unwrap();
     assert!(!format!("{digests:?}").contains("longhaul-x"), "a digest of the tree has it: {digests:?}");
     let at = |below: &str| place("data", &format!("{NAME}{below}"));
     for request in [
@@ -39,7 +39,7 @@ fn unfinished_files_have_no_native_names() {
         Request::Mkdir(place("data", ".longhaul-z.part/below")),
     ] {
         let what = format!("{request:?}");
-        let fault = session.ask(request).expect_err(&what).fault;
+        let fault = session.query(request).expect_err(&what).fault;
         use model::fault::Fault;
         assert!(matches!(fault, Fault::Auth | Fault::Missing), "{what}: {fault:?}");
     }

@@ -29,16 +29,18 @@ fn native(session: &mut Session, verb: Verb, at: PathRelation) -> Result<(), Ref
     let here = |name: &str| place(export, &below(dir, name));
     match verb {
         Verb::Get => session.get(here("f")).map(drop),
-        Verb::List => session.ask(Request::List(here(""))).map(drop),
-        Verb::Stat => session.ask(Request::Stat(here("f"))).map(drop),
-        Verb::Digest => session.ask(Request::Digest(here("f"), vec![Algorithm::Adler32])).map(drop),
+        Verb::List => session.query(Request::List(here(""))).map(drop),
+        Verb::Stat => session.query(Request::Stat(here("f"))).map(drop),
+        Verb::Digest => session.query(Request::Digest(here("f"), vec![Algorithm::Adler32])).map(drop),
         Verb::PutNew => session.put(here("new"), b"new"),
         Verb::Overwrite => session.put(here("f"), b"other than it was"),
-        Verb::MakeDir => session.ask(Request::Mkdir(here("made"))).map(drop),
-        Verb::Remove => session.ask(Request::Remove(here("f"), false)).map(drop),
-        Verb::RemoveAll => session.ask(Request::Remove(here("sub"), true)).map(drop),
-        Verb::RenameWithin => session.ask(Request::Rename(here("f"), here("g"))).map(drop),
-        Verb::RenameAcross => session.ask(Request::Rename(here("f"), place(export, &below(across, "came")))).map(drop),
+        Verb::MakeDir => session.query(Request::Mkdir(here("made"))).map(drop),
+        Verb::Remove => session.query(Request::Remove(here("f"), false)).map(drop),
+        Verb::RemoveAll => session.query(Request::Remove(here("sub"), true)).map(drop),
+        Verb::RenameWithin => session.query(Request::Rename(here("f"), here("g"))).map(drop),
+        Verb::RenameAcross => {
+            session.query(Request::Rename(here("f"), place(export, &below(across, "came")))).map(drop)
+        }
     }
 }
 

@@ -36,9 +36,9 @@ fn frame(rng: &mut SeededRng) -> Frame {
     match rng.below(16) {
         0 => Frame::Open(order_at(Direction::Push, place("data", "t"))),
         1 => Frame::Open(order_at(Direction::Pull, place("data", "there"))),
-        2 => Frame::Ask(id as u32, Request::List(place("data", ""))),
-        3 => Frame::Ask(id as u32, Request::Digest(place("data", "there"), vec![Algorithm::Md5])),
-        4 => Frame::Ask(id as u32, Request::Jobs(None)),
+        2 => Frame::Request(id as u32, Request::List(place("data", ""))),
+        3 => Frame::Request(id as u32, Request::Digest(place("data", "there"), vec![Algorithm::Md5])),
+        4 => Frame::Request(id as u32, Request::Jobs(None)),
         5 => Frame::Entries(vec![dir(1, 0, "t"), file(2, 1, "f", size)]),
         6 => Frame::Entries(vec![Entry::Leave(id)]),
         7 => Frame::Verdicts(vec![(id, Verdict::Want)]),
@@ -102,7 +102,7 @@ fn random_frames_end_sessions_and_nothing_else() {
     });
     until("their threads have ended", LONG, || threads(&node) <= threads_before + 2);
     let mut session = Session::open(&node, None).unwrap();
-    let lines = session.ask(Request::List(place("data", ""))).unwrap();
+    let lines = session.query(Request::List(place("data", ""))).unwrap();
     assert!(!lines.is_empty(), "after {:?}", began.elapsed());
     let grown = memory(&node).saturating_sub(memory_before);
     assert!(grown < 64 << 20, "{} MiB more memory", grown >> 20);

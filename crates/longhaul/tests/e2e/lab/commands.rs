@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use super::{Labs, PAIR, lab_words, shown};
+use super::{Labs, PAIR, lab_words, path_text};
 use crate::client::words;
 use crate::node::LONGHAUL;
 use crate::wait::{LONG, until};
@@ -53,7 +53,7 @@ fn a_lab_is_started_shown_changed_and_stopped() {
     let process = labs.process("pair");
     assert_eq!(labs.run(words!["down"]).expect(0).text(), "lab pair is down\n");
     assert!(labs.is_clean());
-    super::until_ended("the lab's process has ended", process);
+    super::wait_until_ended("the lab's process has ended", process);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_command_at_a_site_behaves_like_a_local_one() {
     assert_eq!(at("left", "exit 7").code, 7);
     assert_eq!(at("left", "kill -KILL $$").code, 137);
     assert_eq!(at("right", "uname -n").expect(0).text(), "right\n");
-    assert_eq!(at("left", "pwd").expect(0).text(), format!("{}\n", shown(&labs.client.path(""))));
+    assert_eq!(at("left", "pwd").expect(0).text(), format!("{}\n", path_text(&labs.client.path(""))));
     assert_eq!(at("left", "echo $LONGHAUL_LAB; echo word >&2").expect(0).text(), "pair\n");
     assert_eq!(at("left", "echo word >&2").expect(0).err, "word\n");
     assert!(at("left", "getent hosts right").expect(0).text().contains("right"));

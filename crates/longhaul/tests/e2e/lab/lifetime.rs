@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::{Labs, PAIR, PRINT_PID_AND_SLEEP, is_running, lab_words, pid_from, until_ended};
+use super::{Labs, PAIR, PRINT_PID_AND_SLEEP, is_running, lab_words, pid_from, wait_until_ended};
 use crate::client::words;
 use crate::node::LONGHAUL;
 use crate::wait::{LONG, until};
@@ -54,7 +54,7 @@ fn ctrl_c_ends_the_command_and_the_lab() {
     kill_process_group(Pid::from_child(&running.child), Signal::INT).unwrap();
     running.finish().expect(130);
     assert!(!is_running(sleeper) && labs.is_clean());
-    until_ended("the lab's process has ended", process);
+    wait_until_ended("the lab's process has ended", process);
 }
 
 #[test]
@@ -65,8 +65,8 @@ fn a_killed_run_ends_its_lab() {
             labs.begin(words!["run", labs.file("pair", PAIR), "--in", "left", "--", "sh", "-c", PRINT_PID_AND_SLEEP]);
         let (sleeper, process) = (pid_from(&running), labs.process("pair"));
         send(running.child.id(), signal);
-        until_ended("the lab's process has ended", process);
-        until_ended("so has the command", sleeper);
+        wait_until_ended("the lab's process has ended", process);
+        wait_until_ended("so has the command", sleeper);
         until("nothing is left", LONG, || labs.is_clean());
     }
 }
@@ -80,7 +80,7 @@ fn a_lab_clears_the_remains_of_a_killed_one() {
     pid_from(&stray);
     let process = labs.process("pair");
     send(process, Signal::KILL);
-    until_ended("the lab's process has ended", process);
+    wait_until_ended("the lab's process has ended", process);
     labs.run(words!["exec", "left", "--lab", "pair", "--", "true"]).refused(1, &["no lab pair is up"]);
     assert!(labs.run(words!["status"]).expect(0).text().starts_with("no lab is up"));
 

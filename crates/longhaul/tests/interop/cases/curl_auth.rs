@@ -18,7 +18,13 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "auth-bad-token", "GET with a forged, expired, foreign or broken token", "401", bad_token)
         .stock("403"),
     Case::new(CURL, "auth-forged-clear", "the same over http", "401", forged_clear).stock("403"),
-    Case::new(CURL, "auth-less", "GET with a good token for another path; PUT with one to read", "403", less),
+    Case::new(
+        CURL,
+        "auth-other-rights",
+        "GET with a good token for another path; PUT with one to read",
+        "403",
+        other_rights,
+    ),
     Case::new(CURL, "auth-create", "PUT with `storage.create`: new, then over it; DELETE", "201, 403, 403", create)
         .stock("200 for the first"),
     Case::new(CURL, "auth-prefix", "GET of `/pathology` with a token for `/path`", "403", prefix)
@@ -26,8 +32,8 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "auth-url", "GET with `?authz=Bearer%20TOKEN`", "200, and no token in the log", url),
     Case::new(CURL, "auth-key", "GET and PUT with an access key as bearer", "200, 201", key).stock("has no keys"),
     Case::new(CURL, "auth-basic", "GET with an access key as the password of Basic", "200", basic).stock("has no keys"),
-    Case::new(CURL, "auth-key-less", "PUT with a key to read", "403", key_less).stock("has no keys"),
-    Case::new(CURL, "auth-bad-key", "GET with a key that was never given", "401", bad_key).stock("has no keys"),
+    Case::new(CURL, "auth-read-key", "PUT with a key to read", "403", read_key).stock("has no keys"),
+    Case::new(CURL, "auth-bad-key", "GET with a key that was never granted", "401", bad_key).stock("has no keys"),
     Case::new(
         CURL,
         "auth-certificate",
@@ -36,7 +42,7 @@ pub const CASES: &[Case] = &[
         certificate,
     )
     .stock("asks for tokens only"),
-    Case::new(CURL, "auth-stranger", "PUT with a certificate that it does not know", "403", stranger),
+    Case::new(CURL, "auth-stranger", "PUT with a certificate that the policy does not know", "403", stranger),
     Case::new(CURL, "proxy", "GET with a grid proxy: beside a token, and alone", "200", proxied),
     Case::new(CURL, "auth-before-body", "PUT with `Expect` and no credential", "401 and no 100", before_body)
         .stock("403"),
@@ -69,7 +75,7 @@ fn token(context: &CaseContext) {
 fn token_rs256(context: &CaseContext) {
     let dir = context.closed();
     dir.put("f", FORTY);
-    let tokens = &context.world.tokens;
+    let tokens = &context.test_bed.tokens;
     let token = tokens.sign(&tokens.claims(&context.scope("read")), Signature::Rs256);
     bearer(context, &token, &[], &dir.https("f")).expect_status(200).expect_body(FORTY);
 }
@@ -78,13 +84,13 @@ fn scitoken(context: &CaseContext) {
     let dir = context.closed();
     dir.put("f", FORTY);
     let scope = context.scope("read").replace("storage.", "");
-    let token = context.world.tokens.with(&scope, json!({"wlcg.ver": null, "ver": "scitoken:2.0"}));
+    let token = context.test_bed.tokens.with(&scope, json!({"wlcg.ver": null, "ver": "scitoken:2.0"}));
     bearer(context, &token, &[], &dir.https("f")).expect_status(200).expect_body(FORTY);
 }
 
 /// Tokens that are not valid, with what is wrong.
 fn invalid_tokens(context: &CaseContext) -> Vec<(&'static str, String)> {
-    let (tokens, scope) = (&context.world.tokens, context.scope("read"));
+    let (tokens, scope) = (&context.test_bed.tokens, context.scope("read"));
     vec![
         ("forged", tokens.sign(&tokens.claims(&scope), Signature::Forged)),
         ("expired", tokens.expired(&scope)),
@@ -116,10 +122,10 @@ fn forged_clear(context: &CaseContext) {
     assert_invalid_tokens_refused(context, &dir.http("f"));
 }
 
-fn less(context: &CaseContext) {
+fn other_rights(context: &CaseContext) {
     let (dir, file) = (context.closed(), context.write("f", FORTY));
     dir.put("f", FORTY);
-    let for_another_path = context.world.tokens.wlcg("storage.read:/elsewhere");
+    let for_another_path = context.test_bed.tokens.wlcg("storage.read:/elsewhere");
     bearer(context, &for_another_path, &[], &dir.https("f")).expect_status(403);
     let read_token = context.token(&["read"]);
     bearer(context, &read_token, &["-T", &file], &dir.https("g")).expect_status(403);
@@ -141,7 +147,7 @@ fn prefix(context: &CaseContext) {
     let dir = context.closed();
     dir.put("path/f", FORTY);
     dir.put("pathology/f", FORTY);
-    let token = context.world.tokens.wlcg(&format!("{}/path", context.scope("read")));
+    let token = context.test_bed.tokens.wlcg(&format!("{}/path", context.scope("read")));
     bearer(context, &token, &[], &dir.https("path/f")).expect_status(200).expect_body(FORTY);
     bearer(context, &token, &[], &dir.https("pathology/f")).expect_status(403);
 }
@@ -170,7 +176,7 @@ fn basic(context: &CaseContext) {
     context.curl(&["-u", &format!("anybody:{key}"), &dir.https("f")]).expect_status(200).expect_body(FORTY);
 }
 
-fn key_less(context: &CaseContext) {
+fn read_key(context: &CaseContext) {
     let (dir, file) = (context.closed(), context.write("f", FORTY));
     let key = dir.server().grant(&["--export", "data"]).expect("a node of ours");
     bearer(context, &key, &["-T", &file], &dir.https("f")).expect_status(403);
@@ -188,7 +194,7 @@ fn bad_key(context: &CaseContext) {
 
 fn certificate(context: &CaseContext) {
     let (dir, file) = (context.closed(), context.write("f", FORTY));
-    let words = context.identity(&context.world.pki.alice);
+    let words = context.identity(&context.test_bed.pki.alice);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     let url = dir.https("f");
     words.extend(["-T", &file, &url]);
@@ -198,7 +204,7 @@ fn certificate(context: &CaseContext) {
 
 fn stranger(context: &CaseContext) {
     let (dir, file) = (context.closed(), context.write("f", FORTY));
-    let words = context.identity(&context.world.pki.mallory);
+    let words = context.identity(&context.test_bed.pki.mallory);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     let url = dir.https("f");
     words.extend(["-T", &file, &url]);
@@ -208,7 +214,7 @@ fn stranger(context: &CaseContext) {
 
 /// A certificate that alice has made for a day, as grids delegate (RFC 3820), and the chain to her own.
 fn proxy(context: &CaseContext) -> (String, String) {
-    let alice = &context.world.pki.alice;
+    let alice = &context.test_bed.pki.alice;
     let path = |name: &str| context.path(name).display().to_string();
     let (key, request, made) = (path("proxy.key"), path("proxy.csr"), path("proxy.crt"));
     let extension = context.write("proxy.cnf", b"proxyCertInfo=critical,language:id-ppl-inheritAll\n");

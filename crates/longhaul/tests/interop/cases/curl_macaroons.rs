@@ -17,8 +17,14 @@ pub const CASES: &[Case] = &[
         .stock("is not set up for them"),
     Case::new(CURL, "macaroon-path", "POST for one of a file, GET of another", "403", path)
         .stock("is not set up for them"),
-    Case::new(CURL, "macaroon-attenuated", "POST with a macaroon for one of less", "200; more than it had: 403", less)
-        .stock("is not set up for them"),
+    Case::new(
+        CURL,
+        "macaroon-attenuated",
+        "POST with a macaroon for another one with fewer rights",
+        "200; more than it had: 403",
+        fewer_rights,
+    )
+    .stock("is not set up for them"),
     Case::new(CURL, "macaroon-anonymous", "POST without a credential", "401", anonymous)
         .stock("is not set up for them"),
     Case::new(CURL, "macaroon-broken", "POST with another content type; without a validity", "415 or 400; 400", broken)
@@ -81,7 +87,7 @@ fn path(context: &CaseContext) {
     get(context, &macaroon, &dir.https("g")).expect_status(403);
 }
 
-fn less(context: &CaseContext) {
+fn fewer_rights(context: &CaseContext) {
     let dir = context.closed();
     dir.put("d/f", FORTY);
     dir.put("f", FORTY);

@@ -12,7 +12,7 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "get-tls", "GET over TLS", "200", get_tls),
     Case::new(CURL, "get-large", "GET of 64 MB, in clear and over TLS", "200, every byte", get_large),
     Case::new(CURL, "get-empty", "GET of an empty file", "200, Content-Length: 0", get_empty),
-    Case::new(CURL, "get-missing", "GET of nothing", "404", get_missing),
+    Case::new(CURL, "get-missing", "GET of a file that does not exist", "404", get_missing),
     Case::new(CURL, "get-odd-names", "GET of names with blanks, `%`, `+`, `#`, `?`, umlauts", "200", get_odd_names)
         .stock("takes `%3F` for a query"),
     Case::new(CURL, "get-outside", "GET with `..` towards the outside of the export", "400 or 404", get_outside),
@@ -36,12 +36,18 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "if-range", "GET, `Range` and `If-Range` with another ETag", "200, all", if_range).stock("206"),
     Case::new(CURL, "http2", "GET and HEAD over HTTP/2 (TLS)", "200, `HTTP/2`", http2).stock("HTTP/1.1 only"),
     Case::new(CURL, "keep-alive", "two GETs", "one connection", keep_alive),
-    Case::new(CURL, "keep-alive-404", "GET of nothing, and another GET", "one connection", keep_alive_404)
-        .stock("closes after 404"),
+    Case::new(
+        CURL,
+        "keep-alive-404",
+        "GET of a file that does not exist, and another GET",
+        "one connection",
+        keep_alive_404,
+    )
+    .stock("closes after 404"),
     Case::new(CURL, "http10", "GET with HTTP/1.0", "200, and the connection ends", http10),
     Case::new(CURL, "listing", "GET of a directory, `Accept: text/html`", "200, text/html with links", listing)
         .stock("no Content-Type"),
-    Case::new(CURL, "read-only", "PUT into an export that is only read", "403", read_only).stock("500"),
+    Case::new(CURL, "read-only", "PUT into a read-only export", "403", read_only).stock("500"),
     Case::new(CURL, "resume", "`curl -C -` on half a file", "the whole file", resume)
         .stock("206 with an impossible Content-Range"),
     Case::new(CURL, "scitag", "GET with `SciTag: 452`", "a firefly for experiment 7, activity 4", scitag)
@@ -257,7 +263,7 @@ fn scitag(context: &CaseContext) {
     dir.put("f", &pattern(1_000_000));
     // 7 << 6 | 4 (scitags.org).
     context.curl(&["-H", "SciTag: 452", &dir.http("f")]).expect_status(200);
-    let seen = || context.world.collector.of_activity(4);
+    let seen = || context.test_bed.collector.of_activity(4);
     crate::wait::until("a firefly arrives", crate::wait::LONG, || !seen().is_empty());
     let firefly = seen().remove(0);
     assert_eq!((&firefly["version"], &firefly["context"]["experiment-id"]), (&1.into(), &7.into()), "{firefly}");

@@ -33,7 +33,7 @@ pub const CASES: &[Case] = &[
 
 /// davix's options for authorities.
 fn davix<'a>(context: &'a CaseContext, program: &'a str, words: &[&'a str]) -> Vec<&'a str> {
-    let directory = context.world.pki.directory.to_str().unwrap();
+    let directory = context.test_bed.pki.directory.to_str().unwrap();
     [&[program, "--capath", directory, "--retry", "1"], words].concat()
 }
 
@@ -195,7 +195,7 @@ fn no_token(context: &CaseContext) {
 
 fn certificate(context: &CaseContext) {
     let (dir, file) = (context.closed(), context.write("f", FORTY));
-    let alice = &context.world.pki.alice;
+    let alice = &context.test_bed.pki.alice;
     let who = ["-E", alice.certificate.to_str().unwrap(), "--key", alice.key.to_str().unwrap()];
     context.run(&davix(context, "davix-put", &[&who[..], &[&file, &dir.https("f")]].concat())).expect_success();
     context.run(&davix(context, "davix-get", &[&who[..], &[&dir.https("f"), "back"]].concat())).expect_success();

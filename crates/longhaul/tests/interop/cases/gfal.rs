@@ -12,7 +12,7 @@ pub const CASES: &[Case] = &[
     Case::new(
         GFAL,
         "ipv6",
-        "gfal-ls and -copy from `https://[::1]`, told not to look at the certificate",
+        "gfal-ls and -copy from `https://[::1]`, without a check of the certificate",
         "names; the file",
         ipv6,
     ),
@@ -175,7 +175,7 @@ fn token(context: &CaseContext) {
 fn certificate(context: &CaseContext) {
     let dir = context.closed();
     let file = format!("file://{}", context.write("f", FORTY));
-    let alice = &context.world.pki.alice;
+    let alice = &context.test_bed.pki.alice;
     let text = |path: &std::path::Path| path.display().to_string();
     let (certificate, key) = (text(&alice.certificate), text(&alice.key));
     let with = [("X509_USER_CERT", certificate.as_str()), ("X509_USER_KEY", key.as_str())];

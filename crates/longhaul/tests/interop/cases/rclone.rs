@@ -97,7 +97,7 @@ fn sync(context: &CaseContext) {
 }
 
 fn tls(context: &CaseContext) {
-    let (dir, tree, ca) = (context.open(), tree(context, "t"), context.world.pki.ca.display().to_string());
+    let (dir, tree, ca) = (context.open(), tree(context, "t"), context.test_bed.pki.ca.display().to_string());
     let there = format!("{}t", remote(&dir.https("")));
     rclone(context, &["--ca-cert", &ca, "copy", &tree, &there]).expect_success();
     assert_same(&context.path("t"), &dir.disk("t"));
@@ -124,7 +124,7 @@ fn about(context: &CaseContext) {
 }
 
 fn token(context: &CaseContext) {
-    let (dir, ca) = (context.closed(), context.world.pki.ca.display().to_string());
+    let (dir, ca) = (context.closed(), context.test_bed.pki.ca.display().to_string());
     let token = context.token(&["read", "modify"]);
     let file = context.write("f", FORTY);
     let words = ["--ca-cert", &ca, "--webdav-bearer-token", &token, "copy", &file, &remote(&dir.https(""))];
@@ -133,7 +133,7 @@ fn token(context: &CaseContext) {
 }
 
 fn key(context: &CaseContext) {
-    let (dir, ca) = (context.closed(), context.world.pki.ca.display().to_string());
+    let (dir, ca) = (context.closed(), context.test_bed.pki.ca.display().to_string());
     let key = dir.server().grant(&["--export", "data", "--write"]).expect("a node of ours");
     let obscured = rclone(context, &["obscure", &key]).expect_success().out.trim().to_owned();
     let file = context.write("f", FORTY);

@@ -4,7 +4,7 @@ use super::{FORTY, pattern};
 use crate::case::Case;
 use crate::clients::Reply;
 use crate::context::{CaseContext, ServerDir, skip};
-use crate::slow::EndlessServer;
+use crate::endless_server::EndlessServer;
 use crate::wait::{LONG, until};
 
 const ERRORS: &str = "third-party-errors";
@@ -31,7 +31,7 @@ pub const CASES: &[Case] = &[
     Case::new(ERRORS, "overwrite-nonsense", "`Overwrite: perhaps`", "400", overwrite).stock("taken as T"),
     Case::new(ERRORS, "streams", "`X-Number-Of-Streams: 101`", "400", streams).stock("500"),
     Case::new(ERRORS, "scheme", "a source of another scheme: ftp, file", "400", scheme).stock("201, `failure`"),
-    Case::new(ERRORS, "refused", "a source where nobody listens", "502, or 202 and `failure`; no file", refused)
+    Case::new(ERRORS, "refused", "a source that refuses connections", "502, or 202 and `failure`; no file", refused)
         .stock("201, an empty file"),
     Case::new(ERRORS, "local", "a source on this machine, without leave to go there", "403", local)
         .stock("before 5.9.3 it goes there"),
@@ -83,7 +83,8 @@ fn source_token(context: &CaseContext) {
     let (ours, theirs) = (context.closed(), context.guarded());
     theirs.put("f", FORTY);
     let own = format!("Authorization: Bearer {}", context.token(&["modify"]));
-    let bad = format!("TransferHeaderAuthorization: Bearer {}", context.world.tokens.expired(&context.scope("read")));
+    let bad =
+        format!("TransferHeaderAuthorization: Bearer {}", context.test_bed.tokens.expired(&context.scope("read")));
     let source = format!("Source: {}", theirs.https("f"));
     copy(context, &[&own, &bad, &source, "Credential: none"], &ours.https("g")).expect_one_of(&[401, 403]);
     assert!(ours.names().is_empty(), "{:?}", ours.names());

@@ -24,8 +24,14 @@ pub const CASES: &[Case] = &[
         "the other file arrives",
         cancel_files,
     ),
-    Case::new(COMMANDS, "ban", "ban and unban a storage: cancel, and wait", "jobs named; refused; goes on", ban),
-    Case::new(COMMANDS, "ban-user", "ban and unban a user", "may nothing; may again", ban_user),
+    Case::new(
+        COMMANDS,
+        "ban",
+        "ban and unban a storage: cancel, and wait",
+        "jobs listed; new ones refused; works again afterwards",
+        ban,
+    ),
+    Case::new(COMMANDS, "ban-user", "ban and unban a user", "refused; allowed again", ban_user),
     Case::new(
         COMMANDS,
         "tape",
@@ -46,7 +52,7 @@ pub const CASES: &[Case] = &[
         COMMANDS,
         "tokens",
         "tokens of a source and a destination that ask for some",
-        "used there; told nowhere",
+        "used there; printed nowhere",
         tokens,
     ),
 ];

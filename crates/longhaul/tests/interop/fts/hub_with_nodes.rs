@@ -43,7 +43,7 @@ impl<'a> HubWithNodes<'a> {
     pub fn with_nodes(context: &'a CaseContext<'a>, nodes: Vec<Node>, options: &[&str]) -> HubWithNodes<'a> {
         let settings = context.write("hub.toml", hub_config(&nodes).as_bytes());
         let log = File::create(context.path("hub.log")).unwrap();
-        let pki = &context.world.pki;
+        let pki = &context.test_bed.pki;
         let mut command = Command::new(LONGHAUL);
         command.args(["hub", "serve", "--listen", "127.0.0.1:0", "--plain", "--config", &settings]);
         for (flag, path) in [
@@ -122,7 +122,7 @@ impl<'a> HubWithNodes<'a> {
     /// Runs one of FTS's commands with the certificate of the robot.
     pub fn fts_by_certificate(&self, command: &str, words: &[&str]) -> ClientOutput {
         let program = environment("fts3").join("bin").join(format!("fts-rest-{command}")).display().to_string();
-        let robot = &self.context.world.pki.robot;
+        let robot = &self.context.test_bed.pki.robot;
         let [certificate, key] = [&robot.certificate, &robot.key].map(|path| path.display().to_string());
         let endpoint = self.endpoint();
         let mut all = vec![program.as_str(), "-s", &endpoint, "--cert", &certificate, "--key", &key];

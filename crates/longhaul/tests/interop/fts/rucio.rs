@@ -51,7 +51,7 @@ fn postgresql(context: &CaseContext) {
     server.rows("rucio", "CREATE SCHEMA rucio");
     // As SQLAlchemy writes it.
     let database = format!("postgresql+psycopg://longhaul@/rucio?host={}", server.socket_dir().display());
-    let robot = &context.world.pki.robot;
+    let robot = &context.test_bed.pki.robot;
     let both = [&robot.certificate, &robot.key].map(|file| std::fs::read(file).unwrap()).concat();
     let certificate = context.write("robot.pem", &both);
     let settings = json!({"database": database, "hub": hub.endpoint(), "usercert": certificate});

@@ -60,7 +60,7 @@ pub struct Campaign {
 /// What happens today, and what would happen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WhatIfAnswer {
-    /// With what waits and what is described today.
+    /// The simulation of the collaboration and its queue as they are.
     pub today: PlanSimulation,
     /// With the change.
     pub changed: PlanSimulation,

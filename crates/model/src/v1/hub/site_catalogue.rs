@@ -73,7 +73,7 @@ pub struct SiteFinding {
 pub struct SiteRound {
     /// The last day on which sites can answer: `2027-01-31`.
     pub deadline: String,
-    /// Where reminders are posted: `https://…`; nowhere unless said.
+    /// Where reminders are posted: `https://…`; without it, nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<String>,
 }
@@ -85,7 +85,7 @@ pub struct SiteCatalogue {
     pub sites: Vec<SiteRecord>,
     /// The last round; none if there was none.
     pub round: Option<SiteRound>,
-    /// What all sites together say.
+    /// The reports of all sites together.
     pub statistics: SiteStatistics,
 }
 

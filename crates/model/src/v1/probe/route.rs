@@ -301,7 +301,7 @@ pub struct Mtu {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_bytes: Option<u32>,
     /// The limits that routers reported.
-    pub said: Vec<MtuSaid>,
+    pub said: Vec<MtuReport>,
     /// Sizes that were tried, from the least.
     pub tried: Vec<MtuTried>,
     /// Wall time.
@@ -323,7 +323,7 @@ pub enum MtuBound {
 
 /// The size that a router reports to fit its next link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MtuSaid {
+pub struct MtuReport {
     /// Its address.
     pub by: String,
     /// The size; 0 from routers that do not report it (older than RFC 1191).

@@ -3,7 +3,7 @@
 use auth::Action;
 use model::id::Uuid;
 use model::v1::node::{Capabilities, Export, Health, Limits, Load, Order};
-use model::v1::tune::Ask;
+use model::v1::tune::AuditRequest;
 use model::v1::{Change, Stage, Transfer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,13 +11,15 @@ use web::Response;
 use web::routes::JSON;
 use web::target::pairs;
 
-use super::{BODY_BYTES_MAX, EVENT_STREAMS_MAX, PAGE, expect};
-use crate::http::refused::{Outcome, Refused, Trouble, refuse};
+use super::{BODY_BYTES_MAX, EVENT_STREAMS_MAX, PAGE, required_id};
+use crate::http::refused::{Outcome, Refused, RequestFailure, refuse};
 use crate::http::request_context::RequestContext;
 use crate::http::short_body::read_short_body;
 use crate::http::text::Text;
 use crate::test_orders;
-use crate::transfers::{PageQuery, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, SPENT, UNENDED_MAX, Unaccepted, places_here};
+use crate::transfers::{
+    ID_USED_TEXT, PageQuery, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, UNENDED_MAX, Unaccepted, places_here,
+};
 
 /// Sends a value as JSON.
 pub(super) fn send(context: &mut RequestContext<'_>, status: u16, answer: &impl Serialize) -> Outcome {
@@ -54,7 +56,7 @@ pub(super) fn read_within<T: DeserializeOwned>(
     }
     // A body without a length counts as one of the greatest length.
     let expected = context.exchange.body_length().map_or(bytes_max, |bytes| bytes.min(bytes_max as u64) as usize);
-    let mut memory = context.web.services.memory.part(context.access().holder());
+    let mut memory = context.service.services.memory.part(context.access().holder());
     memory.grow(expected).map_err(|full| Refused::new(503, full.to_string()).with("Retry-After", "5"))?;
     let body = read_short_body(context.exchange, bytes_max, what)?;
     Ok(web::json::read(&body, what)?)
@@ -62,20 +64,20 @@ pub(super) fn read_within<T: DeserializeOwned>(
 
 /// GET /api/v1/health.
 pub(super) fn health(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    let (status, word) = if context.web.services.is_stopping() { (503, "stopping") } else { (200, "ok") };
+    let (status, word) = if context.service.services.is_stopping() { (503, "stopping") } else { (200, "ok") };
     send(context, status, &Health { status: word.into() })
 }
 
 /// GET /api/v1/capabilities.
 pub(super) fn capabilities(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    let rules = &context.web.rules;
-    let node = rules.fingerprint().map_err(|error| {
+    let access_control = &context.service.access_control;
+    let node = access_control.fingerprint().map_err(|error| {
         tracing::error!(%error, "the node's identity cannot be read");
         refuse(500, "the node cannot read its identity; its operator must look at its log")
     })?;
-    let exports = rules.describe(context.access()).into_iter();
+    let exports = access_control.describe(context.access()).into_iter();
     let exports = exports.map(|(name, writable, elsewhere)| Export { name, writable, elsewhere }).collect();
-    let (running, queued) = context.web.services.transfers.load();
+    let (running, queued) = context.service.services.transfers.load();
     let load_percent = std::fs::read_to_string("/proc/loadavg")
         .ok()
         .and_then(|text| text.split(' ').next()?.parse::<f64>().ok())
@@ -85,19 +87,19 @@ pub(super) fn capabilities(context: &mut RequestContext<'_>, _: Option<Uuid>) ->
     let answer = Capabilities {
         software: engine::SOFTWARE.to_owned(),
         node: node.to_string(),
-        addresses: vec![rules.address().to_string()],
+        addresses: vec![access_control.address().to_string()],
         exports,
         protocols,
         schemes,
         limits: Limits {
-            running_max: RUNNING_MAX.1 as u64,
-            running_each_max: RUNNING_MAX.0 as u64,
-            unended_max: UNENDED_MAX.0 as u64,
+            running_max: RUNNING_MAX.all as u64,
+            running_each_max: RUNNING_MAX.each as u64,
+            unended_max: UNENDED_MAX.each as u64,
             remembered_max: REMEMBERED_MAX as u64,
-            page_max: PAGE.1 as u64,
+            page_max: PAGE.max as u64,
             body_bytes_max: BODY_BYTES_MAX as u64,
             event_streams_max: EVENT_STREAMS_MAX as u64,
-            probes_unended_max: test_orders::UNENDED_MAX.0 as u64,
+            probes_unended_max: test_orders::UNENDED_MAX.each as u64,
             probe_seconds_max: test_orders::SECONDS_MAX as u64,
         },
         load: Load {
@@ -111,8 +113,8 @@ pub(super) fn capabilities(context: &mut RequestContext<'_>, _: Option<Uuid>) ->
 }
 
 /// The parameters of an audit of the host; the defaults are those of `longhaul tune audit`.
-fn audit_parameters(context: &RequestContext<'_>) -> Outcome<Ask> {
-    let mut ask = Ask { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
+fn audit_parameters(context: &RequestContext<'_>) -> Outcome<AuditRequest> {
+    let mut ask = AuditRequest { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
     for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
         let wrong = || refuse(400, "rate_bit_s is a number of bit/s, and rtt_s one of seconds, at most 60");
         match name.as_str() {
@@ -129,7 +131,7 @@ fn audit_parameters(context: &RequestContext<'_>) -> Outcome<Ask> {
 /// GET /api/v1/host.
 pub(super) fn host(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
     let ask = audit_parameters(context)?;
-    let lines = context.web.services.audit(context.access(), &ask)?;
+    let lines = context.service.services.audit(context.access(), &ask)?;
     let read = |line: &String| serde_json::from_str::<serde_json::Value>(line);
     let lines = lines.iter().map(read).collect::<Result<Vec<_>, _>>();
     let mut lines = lines.map_err(|e| refuse(500, format!("the audit is not valid JSON: {e}")))?.into_iter();
@@ -145,11 +147,11 @@ pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outco
     for (export, path) in &places {
         context.resolve(if writes { Action::Create } else { Action::Read }, export, path)?;
     }
-    match context.web.services.transfers.accept(context.access(), order) {
+    match context.service.services.transfers.accept(context.access(), order) {
         Ok((transfer, is_new)) => send(context, if is_new { 201 } else { 200 }, &*transfer),
         Err(Unaccepted::Refused(refusal)) => Err(context.deny(refusal.into())),
-        Err(Unaccepted::Known) => Err(refuse(409, "this id belongs to another order; choose another one")),
-        Err(Unaccepted::IdSpent) => Err(refuse(409, SPENT)),
+        Err(Unaccepted::IdTaken) => Err(refuse(409, "this id belongs to another order; choose another one")),
+        Err(Unaccepted::IdUsed) => Err(refuse(409, ID_USED_TEXT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "60").into()),
     }
 }
@@ -160,7 +162,7 @@ pub(super) fn page_query<S: Copy>(
     states: &[S],
     word: fn(S) -> &'static str,
 ) -> Outcome<PageQuery<S>> {
-    let mut query = PageQuery { state: None, after: None, limit: PAGE.0 };
+    let mut query = PageQuery { state: None, after: None, limit: PAGE.usual };
     let wrong = |reason: String| Err(refuse(400, reason));
     for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
         match name.as_str() {
@@ -177,8 +179,8 @@ pub(super) fn page_query<S: Copy>(
                 Err(_) => return wrong("after is an id: a UUID".into()),
             },
             "limit" => match value.parse() {
-                Ok(limit) if (1..=PAGE.1).contains(&limit) => query.limit = limit,
-                _ => return wrong(format!("limit is a number from 1 to {}", PAGE.1)),
+                Ok(limit) if (1..=PAGE.max).contains(&limit) => query.limit = limit,
+                _ => return wrong(format!("limit is a number from 1 to {}", PAGE.max)),
             },
             "authz" | "access_token" | "" => {}
             _ => return wrong("the parameters of a list are state, after and limit, and no others".into()),
@@ -197,49 +199,49 @@ pub(super) fn list(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome
         next: Option<Uuid>,
     }
     let query = page_query(context, &Stage::ALL, Stage::word)?;
-    let page = context.web.services.transfers.page(context.access().holder(), &query);
+    let page = context.service.services.transfers.page(context.access().holder(), &query);
     let page = page.ok_or_else(|| refuse(404, "the transfer that `after` names is not known here, or no longer"))?;
     let listed =
         BorrowedTransfers { transfers: page.found.iter().map(|transfer| &**transfer).collect(), next: page.next };
     send(context, 200, &listed)
 }
 
-fn unknown(id: &Uuid) -> Trouble {
+fn unknown(id: &Uuid) -> RequestFailure {
     refuse(404, format!("there is no transfer {id} here, or you may not see it"))
 }
 
 /// GET /api/v1/transfers/ID.
 pub(super) fn one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
-    let found = context.web.services.transfers.get(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    let id = required_id(id)?;
+    let found = context.service.services.transfers.get(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
     send(context, 200, &*found)
 }
 
 /// GET /api/v1/transfers/ID/files.
 pub(super) fn files(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
+    let id = required_id(id)?;
     let mut after = 0;
-    let mut limit = PAGE.0;
+    let mut limit = PAGE.usual;
     for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
         let wrong =
             || refuse(400, "the parameters of a list of files are after and limit, which are numbers, and no others");
         match name.as_str() {
             "after" => after = value.parse().map_err(|_| wrong())?,
-            "limit" => limit = value.parse().ok().filter(|limit| (1..=PAGE.1).contains(limit)).ok_or_else(wrong)?,
+            "limit" => limit = value.parse().ok().filter(|limit| (1..=PAGE.max).contains(limit)).ok_or_else(wrong)?,
             "authz" | "access_token" | "" => {}
             _ => return Err(wrong()),
         }
     }
-    let transfers = &context.web.services.transfers;
+    let transfers = &context.service.services.transfers;
     let page = transfers.outcomes(context.access().holder(), &id, after, limit).ok_or_else(|| unknown(&id))?;
     send(context, 200, &page)
 }
 
 /// PATCH /api/v1/transfers/ID.
 pub(super) fn change(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
+    let id = required_id(id)?;
     let holder = context.access().holder().to_owned();
-    let transfers = &context.web.services.transfers;
+    let transfers = &context.service.services.transfers;
     transfers.get(&holder, &id).ok_or_else(|| unknown(&id))?;
     let change: Change = read(context, "a change")?;
     if change.cancel && change != (Change { cancel: true, ..Change::default() }) {
@@ -257,21 +259,21 @@ fn status_of_change(change: &Change, transfer: &Transfer) -> u16 {
 
 /// DELETE /api/v1/transfers/ID.
 pub(super) fn cancel(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
-    let transfer = context.web.services.transfers.cancel(context.access().holder(), &id);
+    let id = required_id(id)?;
+    let transfer = context.service.services.transfers.cancel(context.access().holder(), &id);
     let transfer = transfer.ok_or_else(|| unknown(&id))?;
     send(context, status_of_change(&Change { cancel: true, ..Change::default() }, &transfer), &*transfer)
 }
 
 /// GET /api/v1/transfers/ID/receipt.
 pub(super) fn receipt(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
+    let id = required_id(id)?;
     let holder = context.access().holder();
-    let found = context.web.services.transfers.get(holder, &id).ok_or_else(|| unknown(&id))?;
+    let found = context.service.services.transfers.get(holder, &id).ok_or_else(|| unknown(&id))?;
     if !found.state.is_last() {
         return Err(refuse(409, "the transfer has not ended: it has no receipt yet"));
     }
-    let text = context.web.services.transfers.receipt(holder, &id);
+    let text = context.service.services.transfers.receipt(holder, &id);
     let text = text.ok_or_else(|| refuse(404, "the transfer ended without having begun: there is no receipt"))?;
     send_text(context, 200, text.into_bytes())
 }

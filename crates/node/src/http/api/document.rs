@@ -57,7 +57,7 @@ fn schemas() -> Map<String, Value> {
     named.insert(
         "Host".into(),
         json!({"type": "object", "required": ["host", "findings"], "properties": {
-            "host": {"type": "object", "description": "whose audit it is, as `longhaul tune audit --json` says it"},
+            "host": {"type": "object", "description": "the host that was audited, as in `longhaul tune audit --json`"},
             "findings": {"type": "array", "items": {"type": "object"}}}}),
     );
     named

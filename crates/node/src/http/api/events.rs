@@ -15,7 +15,7 @@ use web::{Headers, Response};
 
 use web::routes::EVENTS;
 
-use super::{EVENT_STREAMS_EACH_MAX, EVENT_STREAMS_MAX, expect};
+use super::{EVENT_STREAMS_EACH_MAX, EVENT_STREAMS_MAX, required_id};
 use crate::clock::now;
 use crate::http::refused::{Outcome, Refused, RequestOutcome, refuse};
 use crate::http::request_context::RequestContext;
@@ -80,8 +80,8 @@ pub(super) fn of_all(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outco
 
 /// GET /api/v1/transfers/ID/events.
 pub(super) fn of_one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
-    if context.web.services.transfers.get(context.access().holder(), &id).is_none() {
+    let id = required_id(id)?;
+    if context.service.services.transfers.get(context.access().holder(), &id).is_none() {
         return Err(refuse(404, format!("there is no transfer {id} here, or you may not see it")));
     }
     listen(context, Some(id))
@@ -93,13 +93,13 @@ fn listen(context: &mut RequestContext<'_>, only: Option<Uuid>) -> Outcome {
         let refused = Refused::new(405, "a stream of events has no HEAD: use GET").with("Allow", "GET");
         return Err(refused.into());
     }
-    let web = context.web;
-    let _permit = web.api.subscribers.take(context.access().holder())?;
+    let service = context.service;
+    let _permit = service.api.subscribers.take(context.access().holder())?;
     let last = context.request().headers.get("last-event-id").map(str::trim).filter(|text| !text.is_empty());
     let last = last
         .map(|text| text.parse::<u64>().map_err(|_| refuse(400, "Last-Event-ID is not an id of this node's events")));
     let last = last.transpose()?;
-    let transfers = &web.services.transfers;
+    let transfers = &service.services.transfers;
     let holder = context.access().holder().to_owned();
     if let (Some(last), Some(id)) = (last, &only)
         && transfers.get(&holder, id).is_some_and(|transfer| transfer.state.is_last())
@@ -153,7 +153,7 @@ struct EventStream {
 
 impl EventStream {
     fn run(&mut self, context: &mut RequestContext<'_>, last: Option<u64>) -> std::io::Result<()> {
-        let transfers = &context.web.services.transfers;
+        let transfers = &context.service.services.transfers;
         match (last, self.only) {
             (Some(last), _) => self.mark = last,
             // From the mark 0 the transfer is reported in any state.
@@ -189,7 +189,7 @@ impl EventStream {
             if self.written_at.elapsed() >= HEARTBEAT {
                 self.write(context, ": still here\n\n")?;
             }
-            if context.web.services.is_stopping() || context.exchange.is_closed_by_peer() {
+            if context.service.services.is_stopping() || context.exchange.is_closed_by_peer() {
                 return Ok(());
             }
             std::thread::sleep(CHECK_EVERY);
@@ -227,7 +227,8 @@ impl EventStream {
 /// Whether the client's credential is still valid.
 fn is_still_authenticated(context: &RequestContext<'_>) -> bool {
     let access = context.access();
-    context.web.rules.is_holder_valid(access.holder()) && access.expires().is_none_or(|ends| ends > now().seconds)
+    context.service.access_control.is_holder_valid(access.holder())
+        && access.expires().is_none_or(|ends| ends > now().seconds)
 }
 
 #[cfg(test)]

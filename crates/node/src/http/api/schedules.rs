@@ -7,47 +7,48 @@ use model::v1::node::{Schedule, Schedules};
 use web::target::pairs;
 
 use super::answer::{read, send};
-use super::expect;
-use crate::http::refused::{Outcome, Refused, Trouble, refuse};
+use super::required_id;
+use crate::http::refused::{Outcome, Refused, RequestFailure, refuse};
 use crate::http::request_context::RequestContext;
 use crate::measurements::{PAGE_MAX, WAIT_S_MAX};
-use crate::transfers::{SPENT, Unaccepted};
+use crate::transfers::{ID_USED_TEXT, Unaccepted};
 
-fn unknown(id: &Uuid) -> Trouble {
+fn unknown(id: &Uuid) -> RequestFailure {
     refuse(404, format!("there is no schedule {id} here, or you may not see it"))
 }
 
 /// POST /api/v1/schedules.
 pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
     let schedule: Schedule = read(context, "a schedule")?;
-    match context.web.services.schedules.accept(context.access(), schedule) {
+    match context.service.services.schedules.accept(context.access(), schedule) {
         Ok((status, is_new)) => send(context, if is_new { 201 } else { 200 }, &status),
         Err(Unaccepted::Refused(refusal)) => Err(context.deny(refusal.into())),
-        Err(Unaccepted::Known) => {
+        Err(Unaccepted::IdTaken) => {
             Err(refuse(409, "this id belongs to another schedule; remove that one, or choose another id"))
         }
-        Err(Unaccepted::IdSpent) => Err(refuse(409, SPENT)),
+        Err(Unaccepted::IdUsed) => Err(refuse(409, ID_USED_TEXT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "600").into()),
     }
 }
 
 /// GET /api/v1/schedules.
 pub(super) fn list(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    let schedules = context.web.services.schedules.list(context.access().holder());
+    let schedules = context.service.services.schedules.list(context.access().holder());
     send(context, 200, &Schedules { schedules })
 }
 
 /// GET /api/v1/schedules/ID.
 pub(super) fn one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
-    let found = context.web.services.schedules.get(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    let id = required_id(id)?;
+    let found = context.service.services.schedules.get(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
     send(context, 200, &found)
 }
 
 /// DELETE /api/v1/schedules/ID.
 pub(super) fn remove(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
-    let removed = context.web.services.schedules.remove(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    let id = required_id(id)?;
+    let removed =
+        context.service.services.schedules.remove(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
     send(context, 200, &removed)
 }
 
@@ -73,7 +74,7 @@ pub(super) fn measurements(context: &mut RequestContext<'_>, _: Option<Uuid>) ->
             _ => return Err(wrong()),
         }
     }
-    let services = &context.web.services;
+    let services = &context.service.services;
     let wait = Duration::from_secs_f64(wait_s);
     let log = services.schedules.log();
     match log.after(context.access().holder(), after, limit, wait, services.shutdown()) {

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::answer::{read_within, send};
-use super::expect;
-use crate::http::refused::{Outcome, Refused, Trouble, refuse};
+use super::required_id;
+use crate::http::refused::{Outcome, Refused, RequestFailure, refuse};
 use crate::http::request_context::RequestContext;
 use crate::tape::requests::{FILES_MAX, FileState, StageError, StagedFile};
 
@@ -42,7 +42,7 @@ pub(crate) fn is_discovery(context: &RequestContext<'_>) -> bool {
 
 /// Answers with the discovery document.
 pub(crate) fn describe(context: &mut RequestContext<'_>) -> Outcome {
-    if !context.web.rules.has_tape() {
+    if !context.service.access_control.has_tape() {
         return Err(refuse(404, "no export of this node has tape"));
     }
     let uri = format!("{}/api/v1/tape", context.origin());
@@ -101,7 +101,7 @@ pub(super) fn stage(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcom
                 file.error = Some(why);
             }
             Ok(ExportPath { export, below }) => {
-                if context.web.rules.tape(&export).is_none() {
+                if context.service.access_control.tape(&export).is_none() {
                     (file.state, file.error) = state_without_tape(context, &export, &below);
                 }
                 file.export = export;
@@ -114,7 +114,7 @@ pub(super) fn stage(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcom
     if files.iter().all(|file| file.error.as_deref() == Some("Permission denied")) {
         return Err(context.deny(refuse(403, "your credential permits the recall of none of these files")));
     }
-    let id = context.web.services.stage_requests.accept(context.access().holder(), files).map_err(refusal_of)?;
+    let id = context.service.services.stage_requests.accept(context.access().holder(), files).map_err(refusal_of)?;
     send(context, 201, &json!({"requestId": id}))
 }
 
@@ -127,7 +127,7 @@ fn state_without_tape(context: &RequestContext<'_>, export: &str, below: &RelPat
 }
 
 /// The refusal for an error of the stage requests.
-fn refusal_of(why: StageError) -> Trouble {
+fn refusal_of(why: StageError) -> RequestFailure {
     match why {
         StageError::Unknown => refuse(404, "there is no such request, or you may not see it"),
         StageError::NotAFile(path) => refuse(400, format!("{path} is not a file of the request: nothing was done")),
@@ -139,8 +139,8 @@ fn refusal_of(why: StageError) -> Trouble {
 
 /// GET /api/v1/tape/stage/ID.
 pub(super) fn progress(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
-    let request = context.web.services.stage_requests.get(context.access().holder(), &id);
+    let id = required_id(id)?;
+    let request = context.service.services.stage_requests.get(context.access().holder(), &id);
     let request = request.ok_or_else(|| refusal_of(StageError::Unknown))?;
     let mut answer = Map::new();
     answer.insert("id".into(), json!(id));
@@ -173,26 +173,26 @@ fn file_progress(file: &StagedFile) -> Value {
 
 /// POST /api/v1/tape/stage/ID/cancel.
 pub(super) fn cancel(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
+    let id = required_id(id)?;
     let order: Paths = read_within(context, "paths", BODY_BYTES_MAX)?;
     let holder = context.access().holder();
-    context.web.services.stage_requests.cancel(holder, &id, &order.paths).map_err(refusal_of)?;
+    context.service.services.stage_requests.cancel(holder, &id, &order.paths).map_err(refusal_of)?;
     send(context, 200, &json!({}))
 }
 
 /// DELETE /api/v1/tape/stage/ID.
 pub(super) fn remove(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
-    context.web.services.stage_requests.remove(context.access().holder(), &id).map_err(refusal_of)?;
+    let id = required_id(id)?;
+    context.service.services.stage_requests.remove(context.access().holder(), &id).map_err(refusal_of)?;
     send(context, 200, &json!({}))
 }
 
 /// POST /api/v1/tape/release/ID.
 pub(super) fn release(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let id = expect(id)?;
+    let id = required_id(id)?;
     let order: Paths = read_within(context, "paths", BODY_BYTES_MAX)?;
     let holder = context.access().holder();
-    context.web.services.stage_requests.release(holder, &id, &order.paths).map_err(refusal_of)?;
+    context.service.services.stage_requests.release(holder, &id, &order.paths).map_err(refusal_of)?;
     send(context, 200, &json!({}))
 }
 
@@ -207,7 +207,7 @@ pub(super) fn archive_info(context: &mut RequestContext<'_>, _: Option<Uuid>) ->
     for (at, path) in order.paths.iter().enumerate() {
         match place(context, path, Actions::POLL) {
             Err(why) => drop(localities.insert(at, Err(why))),
-            Ok(ExportPath { export, below }) if context.web.rules.tape(&export).is_none() => {
+            Ok(ExportPath { export, below }) if context.service.access_control.tape(&export).is_none() => {
                 let outcome = match state_without_tape(context, &export, &below) {
                     (FileState::Completed, _) => Ok("DISK".to_owned()),
                     (_, why) => Err(why.unwrap_or_default()),
@@ -218,7 +218,7 @@ pub(super) fn archive_info(context: &mut RequestContext<'_>, _: Option<Uuid>) ->
         }
     }
     for (export, files) in on_tape {
-        let Some(library) = context.web.rules.tape(&export) else { continue };
+        let Some(library) = context.service.access_control.tape(&export) else { continue };
         let paths: Vec<String> = files.iter().map(|(_, path)| path.clone()).collect();
         let known = library.localities(&paths);
         for (at, path) in files {

@@ -21,10 +21,10 @@ fn host_name() -> String {
 
 /// GET /api/v1/srr.
 pub(super) fn srr(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    let rules = &context.web.rules;
-    let is_monitoring = rules.may_read_metrics(context.exchange.peer().ip());
-    let spaces = rules.export_spaces((!is_monitoring).then(|| context.access()));
-    let state = if context.web.services.is_stopping() { "draining" } else { "open" };
+    let access_control = &context.service.access_control;
+    let is_monitoring = access_control.may_read_metrics(context.exchange.peer().ip());
+    let spaces = access_control.export_spaces((!is_monitoring).then(|| context.access()));
+    let state = if context.service.services.is_stopping() { "draining" } else { "open" };
     let report = report(&host_name(), &context.origin(), &spaces, state, now().seconds);
     send(context, 200, &report)
 }
@@ -68,7 +68,7 @@ fn report(name: &str, origin: &str, spaces: &[ExportSpace], state: &str, now: i6
 
 /// GET /api/v1/site-network.
 pub(super) fn network(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    let rates = context.web.services.nics.rates();
+    let rates = context.service.services.nics.rates();
     let rates = rates
         .map_err(|error| refuse(500, format!("the counters of this host's interfaces cannot be read: {error}")))?;
     let name = host_name();

@@ -1,12 +1,12 @@
 //! Programs that answer, that do not answer, and that answer wrongly.
 
-use auth::policy::When;
+use auth::policy::AskedWhen;
 
 use super::*;
 
 fn script(text: &str) -> Callout {
     let command = ["/bin/sh", "-c", text].map(str::to_owned).to_vec();
-    Callout { command, timeout: Duration::from_secs(5), when: When::Undecided }
+    Callout { command, timeout: Duration::from_secs(5), asked: AskedWhen::Undecided }
 }
 
 fn question<'a>(path: &'a str) -> Question<'a> {

@@ -67,7 +67,7 @@ impl NativeCopy {
         let headers = found.headers.clone().with("Content-Type", MEDIA_TYPE).with("Content-Length", length);
         client.send(&Method::Post, found.url.path_and_query(), &headers).ok()?;
         client.write(&request).ok()?;
-        let (response, mut body) = client.answer(&Method::Post).ok()?;
+        let (response, mut body) = client.final_response(&Method::Post).ok()?;
         if response.status != 200 {
             tracing::info!(status = response.status, "the other node delegates no key; the copy goes over HTTP");
             return None;
@@ -113,7 +113,7 @@ impl NativeCopy {
             id: JobId(self.job),
             options,
             congestion: None,
-            means: SessionParts {
+            session_parts: SessionParts {
                 streams_max: services.access.policy().third_party.max_streams.into(),
                 history: Some(services.access.history()),
                 path_shares: Some(services.access.path_shares()),
@@ -122,7 +122,7 @@ impl NativeCopy {
             ends,
             files: None,
             retry_for: RETRY_FOR,
-            once: false,
+            is_piped: false,
             begun: false,
             is_retry_useful: None,
             control: &control,
@@ -164,7 +164,10 @@ impl NativeCopy {
             let tag = engine::identity::random_tag()
                 .map_err(|_| engine::Error::Order("the system gives no random numbers".into()))?;
             let opening = context.services.access.record_leftovers(resolved, &tag);
-            let place = TargetPlace { opening, ..TargetPlace::new(Arc::clone(&resolved.store), resolved.path.clone()) };
+            let place = TargetPlace {
+                before_unfinished_file: opening,
+                ..TargetPlace::new(Arc::clone(&resolved.store), resolved.path.clone())
+            };
             Ok(place.receive(options.clone(), tag, waker))
         };
         let ends = Ends::Pull { sources: vec![self.place.clone()], target: &make };
@@ -182,7 +185,8 @@ impl NativeCopy {
         overwrite: bool,
     ) -> Result<CopyResult, Failure> {
         let resolved = context.resolved;
-        let name = resolved.path.name().ok_or_else(|| Failure::new(Fault::Config, 409, "a copy begins with a file"))?;
+        let name =
+            resolved.path.name().ok_or_else(|| Failure::new(Fault::Config, 409, "the source of a copy is a file"))?;
         let sources = || {
             Ok(vec![SourceRoot { store: Arc::clone(&resolved.store), path: resolved.path.clone(), name: name.clone() }])
         };
@@ -202,7 +206,7 @@ impl<'a> NativeContext<'a> {
     /// The context of a request that copies to or from `resolved`.
     pub fn new(context: &RequestContext<'_>, resolved: &'a ResolvedPath) -> NativeContext<'a> {
         NativeContext {
-            services: Arc::clone(&context.web.services),
+            services: Arc::clone(&context.service.services),
             holder: context.access().holder().to_owned(),
             resolved,
         }
@@ -250,7 +254,7 @@ fn of_engine(error: &engine::Error) -> Failure {
 /// Asks a destination whether it is a node, before a push; none if it is not.
 pub(crate) fn find_node(dialer: &Dialer, url: &HttpUrl, headers: &Headers) -> Option<RemoteFile> {
     let fields = headers.clone().with("Longhaul-Offer", "1");
-    let answer = web::client::ask(dialer, &Method::Options, url, &fields).ok()?;
+    let answer = web::client::fetch(dialer, &Method::Options, url, &fields).ok()?;
     let found = super::remote::read(&answer.response, answer.url, headers.clone());
     (answer.response.status == 200 && found.node.is_some() && found.url.is_same_origin(url)).then_some(found)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use model::fault::with_causes;
 use model::{Fault, Retry};
 use parking_lot::{Mutex, MutexGuard};
-use web::copy::outcome::Last;
+use web::copy::outcome::CopyOutcome;
 use web::scitag::SciTag;
 use web::{Client, ClientError, Dialer, HttpUrl};
 
@@ -33,12 +33,12 @@ impl Failure {
     }
 
     /// The last line that reports the failure.
-    pub fn last(&self) -> Last {
-        Last::failure(self.fault, self.retry, &self.text)
+    pub fn last(&self) -> CopyOutcome {
+        CopyOutcome::failure(self.fault, self.retry, &self.text)
     }
 
     /// Whether another attempt may succeed.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         self.retry != Retry::Never
     }
 }
@@ -79,13 +79,13 @@ pub(crate) struct CopyProgress {
     next_number: AtomicU64,
     cancelled: AtomicBool,
     moved: AtomicBool,
-    mark: Option<FlowMark>,
+    tag: Option<FlowTag>,
     /// The meter of this copy, and whether this node sends.
     meter: Option<(WorkMeter, bool)>,
 }
 
 /// The SciTag of a copy, and the collectors of its fireflies.
-pub(crate) struct FlowMark {
+pub(crate) struct FlowTag {
     pub tag: SciTag,
     pub fireflies: Fireflies,
     pub is_sender: bool,
@@ -103,8 +103,8 @@ impl Drop for ConnectionGuard<'_> {
 
 impl CopyProgress {
     /// The progress of a copy that begins; `mark` is its SciTag.
-    pub fn new(mark: Option<FlowMark>, meter: WorkMeter, is_sender: bool) -> CopyProgress {
-        CopyProgress { mark, meter: Some((meter, is_sender)), ..CopyProgress::default() }
+    pub fn new(tag: Option<FlowTag>, meter: WorkMeter, is_sender: bool) -> CopyProgress {
+        CopyProgress { tag, meter: Some((meter, is_sender)), ..CopyProgress::default() }
     }
 
     fn count(&self, more: u64) {
@@ -177,7 +177,7 @@ impl CopyProgress {
             self.add_remote(peer);
         }
         if let Ok(own) = socket.try_clone() {
-            let flow = self.mark.as_ref().map(|mark| mark.fireflies.begin(mark.tag, socket, mark.is_sender));
+            let flow = self.tag.as_ref().map(|tag| tag.fireflies.begin(tag.tag, socket, tag.is_sender));
             self.connections().insert(number, (own, flow.unwrap_or_default()));
         }
         if self.is_cancelled() {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serve::buffer;
 use store::{Sink, Writes};
 use web::client::{REDIRECTS_MAX, fields_for_other_servers, redirect};
-use web::copy::Order;
+use web::copy::CopyRequest;
 use web::range::ContentRange;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
@@ -22,7 +22,7 @@ use crate::clock::now;
 use crate::digests::Stamp;
 use crate::http::get;
 use crate::http::put::{self, FileSums};
-use crate::http::refused::{Outcome, Trouble, refuse};
+use crate::http::refused::{Outcome, RequestFailure, refuse};
 use crate::http::request_context::RequestContext;
 use crate::secrets::Secrets;
 
@@ -41,7 +41,7 @@ struct Pull<'a> {
     progress: &'a CopyProgress,
     secrets: Secrets,
     /// A digest of the file is known, and will be compared.
-    has_promise: bool,
+    has_stated_digest: bool,
     /// The most connections.
     connections_max: u64,
     /// The trailers of the bodies that the source sent.
@@ -79,7 +79,7 @@ impl Pull<'_> {
 
 /// Resolves the target of the copy, and makes every check that is possible before the source is asked. Returns the kind of the
 /// existing entry as well.
-fn target(context: &RequestContext<'_>, order: &Order) -> Outcome<(ResolvedPath, Option<Kind>)> {
+fn target(context: &RequestContext<'_>, order: &CopyRequest) -> Outcome<(ResolvedPath, Option<Kind>)> {
     let Some((export, path)) = context.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
     let resolved = context.resolve(Action::Create, &export, &path)?;
     let existing = put::existing_target(context, &resolved, context.target.is_dir)?;
@@ -97,12 +97,12 @@ fn target(context: &RequestContext<'_>, order: &Order) -> Outcome<(ResolvedPath,
 }
 
 /// Answers a COPY with a Source.
-pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, source: &HttpUrl) -> Outcome {
+pub(crate) fn answer(context: &mut RequestContext<'_>, order: &CopyRequest, source: &HttpUrl) -> Outcome {
     let (resolved, existing) = target(context, order)?;
-    let requested = remote::promised_digests(context.request())?;
+    let requested = remote::stated_digests(context.request())?;
     let dialer = remote::dialer(context, order);
     let file = remote::find_source(&dialer, order, source, &requested).map_err(as_status)?;
-    let promised = expected(order, &file, &requested)?;
+    let stated = expected(order, &file, &requested)?;
     put::check_room(&*resolved.store, &resolved.path, file.size.unwrap_or(0))?;
     let progress = remote::progress(context, order, false);
     // A native copy does not evaluate the conditions once more at its end.
@@ -121,10 +121,11 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, source: &H
     }
     let unfinished = match put::begin(context, &resolved, file.size) {
         Ok(unfinished) => unfinished,
-        Err(trouble) => return fail_early(context, &progress, accepted, as_failure(trouble, Fault::Storage)),
+        Err(error) => return fail_early(context, &progress, accepted, as_failure(error, Fault::Storage)),
     };
     // A store that takes files in order gets one connection.
     let anywhere = resolved.store.capabilities().writes == Writes::Anywhere;
+    let streams_max = context.service.access_control.policy().third_party.max_streams;
     let sink = &*unfinished.0;
     let pull = Pull {
         dialer: &dialer,
@@ -132,8 +133,8 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, source: &H
         sink,
         progress: &progress,
         secrets: remote::secrets(order),
-        has_promise: !promised.is_empty(),
-        connections_max: if anywhere { context.web.rules.policy().third_party.max_streams.into() } else { 1 },
+        has_stated_digest: !stated.is_empty(),
+        connections_max: if anywhere { streams_max.into() } else { 1 },
         trailers: Mutex::default(),
     };
     // The first marker names this connection.
@@ -144,22 +145,22 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, source: &H
     if !accepted {
         accept(context)?;
     }
-    let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
+    let serial: Vec<Algorithm> = stated.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
     let fetched = watch::run(context, &progress, true, || fetch(&pull, order, first, &serial))?;
     let result = fetched.and_then(|mut sums| {
         let in_trailers = if order.require_checksum == Some(false) { Vec::new() } else { pull.trailer_digests() };
         sums.complete(sink, &in_trailers)?;
-        for promised in [&promised, &in_trailers] {
-            put::compare(&sums, promised).map_err(|trouble| as_failure(trouble, Fault::Integrity))?;
+        for stated in [&stated, &in_trailers] {
+            put::compare(&sums, stated).map_err(|error| as_failure(error, Fault::Integrity))?;
         }
         let place = || {
-            let _name_lock = context.web.unfinished.lock_name(&resolved);
+            let _name_lock = context.service.unfinished.lock_name(&resolved);
             let is_there = get::kind(&resolved)?.is_some();
             put::conditions(context, &resolved, is_there)?;
             let replace = is_there && order.overwrite && (existing.is_some() || put::may_replace(context)?);
             put::commit(context, &resolved, &*unfinished.0, &sums, now(), replace)
         };
-        place().map_err(|trouble| as_failure(trouble, Fault::Storage))?;
+        place().map_err(|error| as_failure(error, Fault::Storage))?;
         Ok(sums.size)
     });
     // Dropped before the last line, after which the client may read the file.
@@ -184,44 +185,44 @@ fn copy_natively(
         && let Ok((stat, source)) = resolved.store.open(&resolved.path).and_then(|source| Ok((source.stat()?, source)))
     {
         let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
-        context.web.services.digests.keep(&*source, stat.identity, stamp, &moved.digests);
+        context.service.services.digests.keep(&*source, stat.identity, stamp, &moved.digests);
     }
     Ok(moved.map(|result| result.map(|moved| moved.bytes)))
 }
 
 /// A refusal of this node as a failure, when its status can no longer be sent.
-fn as_failure(trouble: Trouble, fault: Fault) -> Failure {
-    match trouble {
-        Trouble::Refused(refused) => Failure::new(fault, refused.status, refused.reason.clone()),
-        Trouble::Broken(error) => Failure::new(Fault::Local, 500, error.to_string()),
+fn as_failure(error: RequestFailure, fault: Fault) -> Failure {
+    match error {
+        RequestFailure::Refused(refused) => Failure::new(fault, refused.status, refused.reason.clone()),
+        RequestFailure::Broken(error) => Failure::new(Fault::Local, 500, error.to_string()),
     }
 }
 
 /// The digests that the bytes must have: those of the request and those of the source.
-fn expected(order: &Order, file: &RemoteFile, requested: &[Digest]) -> Outcome<Vec<Digest>> {
-    let mut promised = file.digests.clone();
+fn expected(order: &CopyRequest, file: &RemoteFile, requested: &[Digest]) -> Outcome<Vec<Digest>> {
+    let mut stated = file.digests.clone();
     for wanted in requested {
         if let Some(theirs) = file.digests.iter().find(|d| d.algorithm() == wanted.algorithm() && *d != wanted) {
             let reason = format!("checksum mismatch: the source has {theirs}, and the request says {wanted}");
             return Err(refuse(412, reason));
         }
-        promised.push(*wanted);
+        stated.push(*wanted);
     }
-    if promised.is_empty() && order.require_checksum == Some(true) {
+    if stated.is_empty() && order.require_checksum == Some(true) {
         let reason =
             "the source reports no checksum that this node can verify, and RequireChecksumVerification is true";
         return Err(refuse(412, reason));
     }
     if order.require_checksum == Some(false) {
         // The client compares by itself; only the digests of its request are compared here.
-        promised.retain(|digest| requested.contains(digest));
+        stated.retain(|digest| requested.contains(digest));
     }
-    Ok(promised)
+    Ok(stated)
 }
 
 fn fetch<'a>(
     pull: &Pull<'a>,
-    order: &Order,
+    order: &CopyRequest,
     first: CopyConnection<'a>,
     serial: &[Algorithm],
 ) -> Result<FileSums, Failure> {
@@ -240,7 +241,12 @@ fn fetch<'a>(
 }
 
 /// Fetches a file of known size, over several connections if the source takes ranges.
-fn fetch_ranges<'a>(pull: &Pull<'a>, order: &Order, first: CopyConnection<'a>, size: u64) -> Result<BlockSum, Failure> {
+fn fetch_ranges<'a>(
+    pull: &Pull<'a>,
+    order: &CopyRequest,
+    first: CopyConnection<'a>,
+    size: u64,
+) -> Result<BlockSum, Failure> {
     let wanted = order.streams.map_or(CONNECTIONS.min(size / CONNECTION_BYTES), u64::from);
     let wanted = wanted.clamp(1, pull.connections_max);
     let connections = if pull.file.takes_ranges { wanted.min(size.div_ceil(1 << 20).max(1)) } else { 1 };
@@ -254,9 +260,9 @@ fn fetch_ranges<'a>(pull: &Pull<'a>, order: &Order, first: CopyConnection<'a>, s
         results
     });
     // The first failure cancels the other connections, so their own failures are not the reason.
-    let failure = results.into_iter().filter_map(Result::err).min_by_key(Failure::may_pass);
+    let failure = results.into_iter().filter_map(Result::err).min_by_key(Failure::is_temporary);
     // A source that broke the protocol is not trusted even if all bytes have arrived.
-    if let Some(sum) = parts.whole(size).filter(|_| failure.as_ref().is_none_or(Failure::may_pass)) {
+    if let Some(sum) = parts.whole(size).filter(|_| failure.as_ref().is_none_or(Failure::is_temporary)) {
         return Ok(sum);
     }
     Err(failure.unwrap_or_else(|| Failure::new(Fault::Path, 502, "the source sent fewer bytes than it announced")))
@@ -288,7 +294,7 @@ fn work<'a>(
                 last = task.at;
                 // A source without ranges can only send the whole file again.
                 let begun = pull.progress.bytes() > 0 && !pull.file.takes_ranges;
-                if !failure.may_pass() || breaks > BREAKS_MAX || pull.progress.is_cancelled() || begun {
+                if !failure.is_temporary() || breaks > BREAKS_MAX || pull.progress.is_cancelled() || begun {
                     pull.progress.cancel();
                     return Err(failure);
                 }
@@ -330,7 +336,7 @@ fn part<'a>(
         }
         _ => return Err(remote::refused(&mut connection.client, &response, body, "GET", &url, &pull.secrets)),
     }
-    remote::check_coding(&response, &url, pull.has_promise)?;
+    remote::check_coding(&response, &url, pull.has_stated_digest)?;
     // After a redirect the server that has the bytes may use other entity tags than the server that redirected.
     let moved_on = url.as_str() != pull.file.url.as_str();
     if !moved_on {
@@ -365,7 +371,7 @@ fn fetch_from<'a>(
     let mut url = pull.file.url.clone();
     for _ in 0..=REDIRECTS_MAX {
         connection.client.send(&Method::Get, url.path_and_query(), &headers)?;
-        let (response, body) = connection.client.answer(&Method::Get)?;
+        let (response, body) = connection.client.final_response(&Method::Get)?;
         let Some(to) = redirect(&response, &url) else { return Ok(GetResponse { connection, response, body, url }) };
         if url.is_secure() && !to.is_secure() {
             return Err(Failure::new(Fault::Auth, 403, "the source redirects from TLS to clear text"));
@@ -470,8 +476,8 @@ fn fetch_unknown_size<'a>(pull: &Pull<'a>, connection: CopyConnection<'a>) -> Re
     if response.status != 200 {
         return Err(remote::refused(client, &response, body, "GET", &url, &pull.secrets));
     }
-    remote::check_coding(&response, &url, pull.has_promise)?;
-    if body.ends_with_connection() && client.conn().tls().is_none() && !pull.has_promise {
+    remote::check_coding(&response, &url, pull.has_stated_digest)?;
+    if body.ends_with_connection() && client.conn().tls().is_none() && !pull.has_stated_digest {
         let text = "the source does not state the length of its file, and over a connection in clear text a truncated file \
                     looks complete; a digest (Repr-Digest, or one of the source) or https would show it";
         return Err(Failure::new(Fault::Peer, 502, text));

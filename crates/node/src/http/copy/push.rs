@@ -11,7 +11,7 @@ use serve::PIECE_BYTES;
 use serve::buffer;
 use store::{Source, Stat};
 use web::client::{REDIRECTS_MAX, fields_for_other_servers, redirect};
-use web::copy::Order;
+use web::copy::CopyRequest;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
 use super::progress::{CopyConnection, CopyProgress, Failure};
@@ -60,9 +60,9 @@ struct Push<'a> {
 }
 
 /// Answers a COPY with a Destination.
-pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, destination: &HttpUrl) -> Outcome {
+pub(crate) fn answer(context: &mut RequestContext<'_>, order: &CopyRequest, destination: &HttpUrl) -> Outcome {
     let shown = context.shown_target();
-    let Some((export, path)) = context.place()? else { return Err(refuse(404, "a copy begins with a file")) };
+    let Some((export, path)) = context.place()? else { return Err(refuse(404, "the source of a copy is a file")) };
     let resolved = context.resolve(Action::Read, &export, &path)?;
     if resolved.store.is_dir(&resolved.path) {
         return Err(refuse(409, format!("{shown} is a directory; files are copied one by one")));
@@ -70,7 +70,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, destinatio
     let source = resolved.store.open(&resolved.path)?;
     let stat = source.stat()?;
     let current = get::current(&stat);
-    if get::judge(context.request(), false, Some(&current)) != web::conditions::Verdict::Proceed {
+    if get::evaluate(context.request(), false, Some(&current)) != web::conditions::Verdict::Proceed {
         return Err(refuse(412, "If-Match or If-None-Match does not hold for the current file"));
     }
     check_promised(context, &source, &resolved.path)?;
@@ -99,7 +99,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, destinatio
     }
     // A digest that was just computed may have been noted on the file, which changes the file's ctime (`Stat::changed`).
     let stat = source.stat()?;
-    let digests = &context.web.services.digests;
+    let digests = &context.service.services.digests;
     let push = Push {
         dialer: &dialer,
         source: &*source,
@@ -132,8 +132,8 @@ fn copy_natively(
 
 /// Checks that the file has the digests that the request names.
 fn check_promised(context: &RequestContext<'_>, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<()> {
-    for wanted in remote::promised_digests(context.request())? {
-        let have = context.web.services.digests.compute(&**source, path, wanted.algorithm())?;
+    for wanted in remote::stated_digests(context.request())? {
+        let have = context.service.services.digests.compute(&**source, path, wanted.algorithm())?;
         if have != wanted {
             let reason = format!("checksum mismatch: the file has {have}, and the request says {wanted}");
             return Err(refuse(412, reason));
@@ -145,17 +145,17 @@ fn check_promised(context: &RequestContext<'_>, source: &Arc<dyn Source>, path: 
 /// The digest to compare afterwards: one that is known, or one that is computed because the client requires it.
 fn known(
     context: &RequestContext<'_>,
-    order: &Order,
+    order: &CopyRequest,
     source: &Arc<dyn Source>,
     path: &RelPath,
 ) -> Outcome<Option<Digest>> {
     match order.require_checksum {
         Some(false) => Ok(None),
         Some(true) => {
-            context.web.services.digests.compute(&**source, path, Algorithm::Adler32).map(Some).map_err(Into::into)
+            context.service.services.digests.compute(&**source, path, Algorithm::Adler32).map(Some).map_err(Into::into)
         }
         None => {
-            let known = context.web.services.digests.known(&**source)?;
+            let known = context.service.services.digests.known(&**source)?;
             Ok(known.into_iter().find(|digest| digest.algorithm() == Algorithm::Adler32))
         }
     }
@@ -166,7 +166,7 @@ fn known(
 /// # Errors
 /// It exists, or the server cannot be asked.
 fn refuse_existing(dialer: &Dialer, destination: &HttpUrl, headers: &Headers) -> Result<(), Failure> {
-    let answer = web::client::ask(dialer, &Method::Head, destination, headers)?;
+    let answer = web::client::fetch(dialer, &Method::Head, destination, headers)?;
     match answer.response.status {
         200..=299 => {
             Err(Failure::new(Fault::Config, 412, "the destination exists already (Overwrite: F): File exists"))
@@ -238,7 +238,7 @@ fn put(push: &Push<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -
     }
     // From here on the time is bounded by FINISH_WITHIN.
     push.progress.all_moved();
-    Ok(client.answer_within(&Method::Put, FINISH_WITHIN)?)
+    Ok(client.final_response_within(&Method::Put, FINISH_WITHIN)?)
 }
 
 /// Checks an answer that arrived before the body was sent: it may be a refusal or a redirect, but not a success.
@@ -346,7 +346,7 @@ fn verify(push: &Push<'_>, url: &HttpUrl, headers: &Headers) -> Result<(), Failu
         return if push.must_verify { Err(unverified()) } else { Ok(()) };
     };
     let fields = headers.clone().with("Want-Digest", digest::want(&[ours.algorithm()]));
-    let answer = web::client::ask(push.dialer, &Method::Head, url, &fields);
+    let answer = web::client::fetch(push.dialer, &Method::Head, url, &fields);
     let answer = match answer {
         Ok(answer) if answer.response.status == 200 => answer,
         _ if push.must_verify => return Err(unverified()),

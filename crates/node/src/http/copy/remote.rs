@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Algorithm, Digest, Fault, Retry};
-use web::client::{Answer, ask, fields_for_other_servers, without_credentials};
-use web::copy::Order;
+use web::client::{FinalResponse, fetch, fields_for_other_servers, without_credentials};
+use web::copy::CopyRequest;
 use web::{Client, Dialer, Headers, HttpUrl, Method, Request, Response, digest};
 
-use super::progress::{CopyProgress, Failure, FlowMark};
+use super::progress::{CopyProgress, Failure, FlowTag};
 use crate::http::put;
-use crate::http::refused::{Outcome, Trouble, refuse};
+use crate::http::refused::{Outcome, RequestFailure, refuse};
 use crate::http::request_context::RequestContext;
 use crate::secrets::Secrets;
 use crate::services::user;
@@ -23,12 +23,12 @@ const SILENCE: Duration = Duration::from_secs(60);
 const QUOTED_BYTES: usize = 300;
 
 /// The dialer for the copies of this order.
-pub(crate) fn dialer(context: &RequestContext<'_>, order: &Order) -> Dialer {
-    let web = context.web.dialling();
-    let prepare = context.web.prepare(order.scitag);
+pub(crate) fn dialer(context: &RequestContext<'_>, order: &CopyRequest) -> Dialer {
+    let service = context.service.dialling();
+    let prepare = context.service.prepare(order.scitag);
     Dialer {
-        tls: Arc::clone(&web.tls),
-        guard: Arc::clone(&web.guard),
+        tls: Arc::clone(&service.tls),
+        guard: Arc::clone(&service.guard),
         prepare,
         connect: CONNECT_WITHIN,
         silence: SILENCE,
@@ -36,10 +36,10 @@ pub(crate) fn dialer(context: &RequestContext<'_>, order: &Order) -> Dialer {
 }
 
 /// The progress of a copy, with its SciTag.
-pub(crate) fn progress(context: &RequestContext<'_>, order: &Order, is_sender: bool) -> CopyProgress {
-    let fireflies = (*context.web.fireflies()).clone();
-    let mark = order.scitag.filter(|tag| tag.is_marked()).map(|tag| FlowMark { tag, fireflies, is_sender });
-    CopyProgress::new(mark, context.web.services.meters.copy(user(context.access())), is_sender)
+pub(crate) fn progress(context: &RequestContext<'_>, order: &CopyRequest, is_sender: bool) -> CopyProgress {
+    let fireflies = (*context.service.fireflies()).clone();
+    let tag = order.scitag.filter(|tag| tag.is_marked()).map(|tag| FlowTag { tag, fireflies, is_sender });
+    CopyProgress::new(tag, context.service.services.meters.copy(user(context.access())), is_sender)
 }
 
 /// The name of a field with the capital letters that are usual in HTTP/1.1. HTTP/2 has lower-case names only, and some servers
@@ -58,7 +58,7 @@ fn with_capitals(name: &str) -> String {
 }
 
 /// The fields of every request to the other server.
-pub(crate) fn headers(order: &Order) -> Headers {
+pub(crate) fn headers(order: &CopyRequest) -> Headers {
     let mut headers: Headers =
         order.transfer_headers.iter().map(|(name, value)| (with_capitals(name), value)).collect();
     if headers.get("user-agent").is_none() {
@@ -71,7 +71,7 @@ pub(crate) fn headers(order: &Order) -> Headers {
 }
 
 /// The secrets that the client gave for the other server.
-pub(crate) fn secrets(order: &Order) -> Secrets {
+pub(crate) fn secrets(order: &CopyRequest) -> Secrets {
     Secrets::of(order.transfer_headers.iter().map(|(_, value)| value))
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn of_status(status: u16, text: String) -> Failure {
 }
 
 /// Turns a failure before the answer has begun into a refusal with its status.
-pub(crate) fn as_status(failure: Failure) -> Trouble {
+pub(crate) fn as_status(failure: Failure) -> RequestFailure {
     refuse(failure.status, failure.text)
 }
 
@@ -146,18 +146,18 @@ pub(crate) fn digests(fields: &Headers) -> Vec<Digest> {
 }
 
 /// The digests that a COPY names for the file, in the fields that are not about the body of the request itself.
-pub(crate) fn promised_digests(request: &Request) -> Outcome<Vec<Digest>> {
+pub(crate) fn stated_digests(request: &Request) -> Outcome<Vec<Digest>> {
     let of_file =
         |name: &str| ["digest", "repr-digest", "oc-checksum"].iter().any(|known| name.eq_ignore_ascii_case(known));
     let headers: Headers = request.headers.iter().filter(|(name, _)| of_file(name)).collect();
-    put::promised_digests(&headers)
+    put::stated_digests(&headers)
 }
 
 /// Checks that an answer has no content coding, because a compressed body would be stored compressed under the file's name. A
-/// promised digest makes the check unnecessary; some servers declare a coding for files that are stored compressed.
-pub(crate) fn check_coding(response: &Response, url: &HttpUrl, has_promise: bool) -> Result<(), Failure> {
+/// stated digest makes the check unnecessary; some servers declare a coding for files that are stored compressed.
+pub(crate) fn check_coding(response: &Response, url: &HttpUrl, has_stated_digest: bool) -> Result<(), Failure> {
     match response.headers.get("content-encoding").map(str::trim) {
-        Some(coding) if !has_promise && !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") => {
+        Some(coding) if !has_stated_digest && !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") => {
             let coding: String = coding.chars().filter(|c| !c.is_control()).take(40).collect();
             let text = format!(
                 "the source sends {} encoded (Content-Encoding: {coding}), though the file was requested as it is stored; its \
@@ -187,7 +187,7 @@ pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> Remot
 /// Asks the source for the description of its file, before anything is created here.
 pub(crate) fn find_source(
     dialer: &Dialer,
-    order: &Order,
+    order: &CopyRequest,
     source: &HttpUrl,
     requested: &[Digest],
 ) -> Result<RemoteFile, Failure> {
@@ -204,22 +204,22 @@ pub(crate) fn find_source(
     if let Some(digest) = requested.first() {
         fields.add("Want-Repr-Digest", digest::repr::want(&[digest.algorithm()]));
     }
-    let mut answer = ask(dialer, &Method::Head, source, &fields)?;
+    let mut answer = fetch(dialer, &Method::Head, source, &fields)?;
     match answer.response.status {
         200 if answer.url.is_directory_of(source) => {
             let text = format!("{} is a directory, for which its server sends a page", source.redacted());
             Err(Failure { fault: Fault::Config, retry: Retry::Never, status: 409, text })
         }
         200 => {
-            let has_promise = !requested.is_empty() || !digests(&answer.response.headers).is_empty();
-            check_coding(&answer.response, &answer.url, has_promise)?;
+            let has_stated_digest = !requested.is_empty() || !digests(&answer.response.headers).is_empty();
+            check_coding(&answer.response, &answer.url, has_stated_digest)?;
             let headers = if answer.url.is_same_origin(source) { base } else { fields_for_other_servers(&base) };
             Ok(read(&answer.response, answer.url, headers))
         }
         // Some servers do not support HEAD: the answer to GET has the description.
         405 | 501 => Ok(read(&Response::new(200), source.clone(), base)),
         _ => {
-            let Answer { client, response, body, url, .. } = &mut answer;
+            let FinalResponse { client, response, body, url, .. } = &mut answer;
             Err(refused(client, response, body.clone(), "HEAD", url, &secrets(order)))
         }
     }
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_quoted() {
-        let order = Order::from_headers([
+        let order = CopyRequest::from_headers([
             ("Source", "https://there.example/f"),
             ("TransferHeaderAuthorization", "Bearer eyJ0b2tlbg.x=="),
             ("TransferHeaderX-Auth-Token", "4711"),

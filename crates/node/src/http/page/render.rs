@@ -7,7 +7,7 @@ use web::{date, target};
 
 use super::sort::{ListingRow, SortKey, SortOrder};
 use super::{PAGE_ENTRIES, SORTED_MAX};
-use authn::sessions::FORM;
+use authn::sessions::FORM_QUERY;
 
 /// The forms that a page has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,8 +126,8 @@ impl Page<'_> {
             return String::new();
         }
         format!(
-            " <form class=\"in\" method=\"post\" action=\"?{FORM}\"><input type=\"hidden\" name=\"do\" value=\"leave\">\
-             <button>Take my key back</button></form>"
+            " <form class=\"in\" method=\"post\" action=\"?{FORM_QUERY}\"><input type=\"hidden\" name=\"do\" value=\"leave\">\
+             <button>Sign out</button></form>"
         )
     }
 
@@ -136,22 +136,22 @@ impl Page<'_> {
         if uploads {
             let _ = writeln!(
                 out,
-                "<form method=\"post\" action=\"?{FORM}\" enctype=\"multipart/form-data\"><label>Send files \
+                "<form method=\"post\" action=\"?{FORM_QUERY}\" enctype=\"multipart/form-data\"><label>Send files \
                  <input type=\"file\" name=\"file\" multiple required></label> <button>Send</button></form>"
             );
         }
         if makes_dirs {
             let _ = writeln!(
                 out,
-                "<form method=\"post\" action=\"?{FORM}\"><input type=\"hidden\" name=\"do\" value=\"mkdir\"><label>New folder \
-                 <input name=\"name\" required></label> <button>Make it</button></form>"
+                "<form method=\"post\" action=\"?{FORM_QUERY}\"><input type=\"hidden\" name=\"do\" value=\"mkdir\"><label>New folder \
+                 <input name=\"name\" required></label> <button>Make folder</button></form>"
             );
         }
         if opens_session {
             let _ = writeln!(
                 out,
-                "<form method=\"post\" action=\"?{FORM}\"><input type=\"hidden\" name=\"do\" value=\"enter\"><label>Access key or token \
-                 <input type=\"password\" name=\"key\" autocomplete=\"off\" required></label> <button>Show it</button></form>"
+                "<form method=\"post\" action=\"?{FORM_QUERY}\"><input type=\"hidden\" name=\"do\" value=\"enter\"><label>Access key or token \
+                 <input type=\"password\" name=\"key\" autocomplete=\"off\" required></label> <button>Sign in</button></form>"
             );
         }
     }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn each_permitted_action_has_a_form() {
         let all = page(&[], PageActions { opens_session: true, closes_session: true, uploads: true, makes_dirs: true });
-        for text in ["Send files", "New folder", "Access key or token", "Take my key back", "There is nothing here"] {
+        for text in ["Send files", "New folder", "Access key or token", "Sign out", "There is nothing here"] {
             assert!(all.contains(text), "{text}: {all}");
         }
         assert!(!page(&[], PageActions::default()).contains("<form"));

@@ -9,7 +9,7 @@ use super::failures::EntryFailures;
 use super::{EndKinds, SourceAndTarget, brief, check_ends, ends, remove_replaced};
 use crate::access::ResolvedPath;
 use crate::clock::now;
-use crate::http::refused::{Outcome, RequestOutcome, Trouble, refuse};
+use crate::http::refused::{Outcome, RequestFailure, RequestOutcome, refuse};
 use crate::http::request_context::RequestContext;
 use crate::http::{dead_properties, put};
 
@@ -109,15 +109,15 @@ impl TreeCopy<'_, '_> {
                 self.context.check_allowed(Action::Read, self.from, places.0)?;
                 self.context.check_allowed(Action::Create, self.to, places.1)
             };
-            let stat = may().and_then(|()| stat.map_err(Trouble::from));
+            let stat = may().and_then(|()| stat.map_err(RequestFailure::from));
             let copied = stat.and_then(|stat| match stat.meta.kind {
                 Kind::Dir => self.directory(&source, &target, places, levels - 1),
                 Kind::File => file(self.context, &source, &target, false).map(|bytes| self.bytes += bytes),
                 Kind::Symlink => symlink(self.context, &source, &target, stat.meta.mtime),
                 Kind::Special => Ok(()),
             });
-            if let Err(trouble) = copied {
-                self.failures.note(self.to, places.1, trouble)?;
+            if let Err(failure) = copied {
+                self.failures.note(self.to, places.1, failure)?;
             }
         }
         Ok(())
@@ -126,7 +126,7 @@ impl TreeCopy<'_, '_> {
 
 fn symlink(context: &RequestContext<'_>, from: &StoreEntry<'_>, to: &StoreEntry<'_>, mtime: Timestamp) -> Outcome<()> {
     let link_target = from.resolved.store.read_link(&from.path)?;
-    let tag = context.web.unfinished.tag(to.resolved);
+    let tag = context.service.unfinished.tag(to.resolved);
     to.resolved.store.make_symlink(&to.path, &link_target, mtime, false, &tag).map_err(Into::into)
 }
 
@@ -144,7 +144,7 @@ fn file(context: &RequestContext<'_>, from: &StoreEntry<'_>, to: &StoreEntry<'_>
     let size = stat.meta.size;
     put::check_room(&*to.resolved.store, &to.path, size)?;
     let resolved = ResolvedPath { path: to.path.clone(), ..to.resolved.clone() };
-    let tag = context.web.unfinished.tag(&resolved);
+    let tag = context.service.unfinished.tag(&resolved);
     let sink = put::UncommittedSink(resolved.store.create(&to.path, &tag)?);
     let now = now();
     sink.0.announce(&FileAnnouncement { size: Some(size), mtime: now, replace })?;

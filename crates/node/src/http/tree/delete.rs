@@ -9,7 +9,7 @@ use web::dav::Depth;
 use super::failures::EntryFailures;
 use super::{brief, conditions};
 use crate::access::ResolvedPath;
-use crate::http::refused::{Outcome, Trouble, refuse, status_in_store};
+use crate::http::refused::{Outcome, RequestFailure, refuse, status_in_store};
 use crate::http::request_context::RequestContext;
 
 /// Entries between two checks of the client's connection.
@@ -24,19 +24,19 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         return Err(refuse(403, "the root of an export, or of the part that a key opens, cannot be removed"));
     }
     // Locked, so that the removed entry is the one that the conditions were evaluated against.
-    let name_lock = context.web.unfinished.lock_name(&resolved);
+    let name_lock = context.service.unfinished.lock_name(&resolved);
     conditions(context, &resolved)?;
     let stat = resolved.store.stat(&resolved.path)?;
     if stat.meta.kind != Kind::Dir {
         if context.target.is_dir {
             return Err(refuse(404, format!("{shown} is not a directory, but the path ends with a slash")));
         }
-        context.judge_if()?;
+        context.evaluate_if()?;
         resolved.store.remove(&resolved.path)?;
         drop(name_lock);
         return brief(context, 204);
     }
-    context.judge_if()?;
+    context.evaluate_if()?;
     // The removal of a tree takes time, and the conditions do not cover the entries below.
     drop(name_lock);
     match Depth::parse(context.request().headers.get("depth")) {
@@ -54,7 +54,7 @@ pub(super) fn tree(
     place: &(String, RelPath),
 ) -> Outcome<EntryFailures> {
     let (export, path) = place;
-    if !context.web.rules.deletes_trees(export) {
+    if !context.service.access_control.deletes_trees(export) {
         if resolved.store.list(&resolved.path)?.next().is_some() {
             let why = format!(
                 "the directory /{export}/{path} is not empty, and this export removes only empty ones \
@@ -66,7 +66,7 @@ pub(super) fn tree(
         return Ok(EntryFailures::default());
     }
     // Checked first: the content of a directory that stays is not removed.
-    context.web.rules.locks.may_remove_entry(export, path, &context.submitted)?;
+    context.service.access_control.locks.may_remove_entry(export, path, &context.submitted)?;
     let Some(name) = resolved.path.name() else {
         return Err(refuse(403, "the root of what your credential opens cannot be removed"));
     };
@@ -92,7 +92,7 @@ struct Removal<'a, 'b> {
     failures: EntryFailures,
     entries: u32,
     /// The failure that ended the removal.
-    broken: Option<Trouble>,
+    broken: Option<RequestFailure>,
 }
 
 impl Removal<'_, '_> {
@@ -111,7 +111,7 @@ impl Overseer for Removal<'_, '_> {
     fn may_remove(&mut self, path: &RelPath) -> store::Result<()> {
         match self.context.check_allowed(Action::Remove, &self.place.0, &self.in_export(path)) {
             Ok(()) => Ok(()),
-            Err(Trouble::Refused(_)) => {
+            Err(RequestFailure::Refused(_)) => {
                 Err(store::Error::io("remove", path, std::io::Error::from(std::io::ErrorKind::PermissionDenied)))
             }
             Err(broken) => {

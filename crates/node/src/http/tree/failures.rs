@@ -4,7 +4,7 @@ use model::RelPath;
 use web::dav::multistatus;
 use web::{Response, head, target};
 
-use crate::http::refused::{Outcome, Trouble, refuse};
+use crate::http::refused::{Outcome, RequestFailure, refuse};
 use crate::http::request_context::RequestContext;
 use crate::http::text::Text;
 
@@ -41,14 +41,14 @@ impl EntryFailures {
     /// Adds an entry with the status of a refusal.
     ///
     /// # Errors
-    /// The trouble is a broken connection, which ends the request.
-    pub fn note(&mut self, export: &str, path: &RelPath, trouble: Trouble) -> Outcome<()> {
-        match trouble {
-            Trouble::Refused(refused) => {
+    /// The failure is a broken connection, which ends the request.
+    pub fn note(&mut self, export: &str, path: &RelPath, failure: RequestFailure) -> Outcome<()> {
+        match failure {
+            RequestFailure::Refused(refused) => {
                 self.add(export, path, refused.status, refused.reason);
                 Ok(())
             }
-            broken @ Trouble::Broken(_) => Err(broken),
+            broken @ RequestFailure::Broken(_) => Err(broken),
         }
     }
 

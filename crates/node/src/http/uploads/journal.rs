@@ -151,7 +151,7 @@ impl Uploads {
     }
 }
 
-fn storage_failure(error: &io::Error) -> crate::http::refused::Trouble {
+fn storage_failure(error: &io::Error) -> crate::http::refused::RequestFailure {
     tracing::error!(%error, "uploads cannot be recorded in the state directory");
     refuse(500, "the node cannot record the state of uploads; its operator must look at its log")
 }

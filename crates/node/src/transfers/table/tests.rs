@@ -41,15 +41,18 @@ fn transfers_start_in_order_within_the_bound_of_each_holder() {
     while let Some(id) = table.start_next() {
         started.push(id);
     }
-    assert_eq!(started.len(), RUNNING_MAX.0 + 1);
-    assert_eq!((started[0], started[RUNNING_MAX.0]), (ids[0], other), "one holder leaves room for the next");
-    assert_eq!((table.orders.running(&holder(1)), table.orders.waiting()), ((RUNNING_MAX.0, RUNNING_MAX.0 + 1), 36));
+    assert_eq!(started.len(), RUNNING_MAX.each + 1);
+    assert_eq!((started[0], started[RUNNING_MAX.each]), (ids[0], other), "one holder leaves room for the next");
+    assert_eq!(
+        (table.orders.running(&holder(1)), table.orders.waiting()),
+        ((RUNNING_MAX.each, RUNNING_MAX.each + 1), 36)
+    );
     end(&mut table, ids[7]);
-    assert_eq!(table.start_next(), Some(ids[RUNNING_MAX.0]));
+    assert_eq!(table.start_next(), Some(ids[RUNNING_MAX.each]));
     assert_eq!(table.start_next(), None);
     // A waiting transfer can be ended as well, and frees no place.
     end(&mut table, ids[99]);
-    assert_eq!((table.orders.waiting(), table.orders.running(&holder(1)).0), (34, RUNNING_MAX.0));
+    assert_eq!((table.orders.waiting(), table.orders.running(&holder(1)).0), (34, RUNNING_MAX.each));
     table.remove(&ids[98]);
     assert_eq!((table.orders.waiting(), table.get(&ids[98]).is_none()), (33, true));
 }

@@ -100,7 +100,7 @@ impl Running {
                 pool.sample().iter().map(|sample| (sample.id, counted(sample))).collect()
             }
             Running::Datagrams(pool) => {
-                let counted = |tally: &datagrams::Tally| StreamBaseline {
+                let counted = |tally: &datagrams::DatagramCounts| StreamBaseline {
                     bytes: tally.bytes,
                     retransmits: 0,
                     packets: tally.packets,

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use model::v1::probe::route::{Mtu, MtuBound, MtuSaid, MtuTried, RouterReply};
+use model::v1::probe::route::{Mtu, MtuBound, MtuReport, MtuTried, RouterReply};
 
 use super::super::drive::{Next, Script};
 use super::super::flow::{ProbeEvent, ProbeFlow, ProbeSpec};
@@ -70,7 +70,7 @@ pub struct Seeker {
     rounds: u32,
     interface: Option<u32>,
     /// Sizes that routers reported, each once.
-    reports: Vec<MtuSaid>,
+    reports: Vec<MtuReport>,
     /// The first probe of this round.
     first_of_round: usize,
     /// The size to confirm was answered in this round.
@@ -112,9 +112,9 @@ impl Seeker {
             Some(_) => MtuBound::Interface,
             None => MtuBound::Limit,
         };
-        let is_right = |said: &&MtuSaid| confirmed && bound == MtuBound::Path && said.mtu_bytes == mtu_bytes;
+        let is_right = |said: &&MtuReport| confirmed && bound == MtuBound::Path && said.mtu_bytes == mtu_bytes;
         let said: Vec<_> =
-            self.reports.iter().map(|said| MtuSaid { confirmed: is_right(&said), ..said.clone() }).collect();
+            self.reports.iter().map(|said| MtuReport { confirmed: is_right(&said), ..said.clone() }).collect();
         // A router that refuses the next larger size without reporting one that fits is no black hole either.
         let next = self.tried.iter().find(|tried| tried.bytes == mtu_bytes + 1);
         let is_refused = bound == MtuBound::Path && next.is_some_and(|next| next.refused > 0);
@@ -293,7 +293,7 @@ impl Script for Seeker {
             ProbeEvent::Answer { probe, rtt, .. } => self.take_answer(*probe, *rtt),
             ProbeEvent::Icmp { probe: Some(probe), reply: RouterReply::TooBig, from, mtu, .. } => {
                 let Some(bytes) = self.take_refusal(*probe) else { return };
-                let report = MtuSaid { by: from.to_string(), mtu_bytes: *mtu, confirmed: false };
+                let report = MtuReport { by: from.to_string(), mtu_bytes: *mtu, confirmed: false };
                 if self.reports.len() < REPORTS_MAX && !self.reports.contains(&report) {
                     self.reports.push(report);
                 }

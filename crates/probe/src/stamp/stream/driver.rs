@@ -24,7 +24,7 @@ pub type EventSink = Box<dyn FnMut(u64, Event) + Send>;
 
 /// The far end of a stream.
 #[derive(Debug)]
-pub enum Far {
+pub enum StreamTarget {
     /// A reflector of STAMP or TWAMP-Light.
     Stamp(SocketAddr),
     /// A session that TWAMP-Control has begun, over its connected socket. The session lasts until `control` is dropped.
@@ -54,7 +54,7 @@ const PACKET_BYTES: usize = 9_000;
 const WAKER: u64 = u64::MAX;
 
 enum Command {
-    Add { key: u64, settings: Settings, far: Far, answer: Sender<io::Result<()>> },
+    Add { key: u64, settings: Settings, target: StreamTarget, answer: Sender<io::Result<()>> },
     Remove(u64),
     Stop,
 }
@@ -84,10 +84,10 @@ impl Streams {
     ///
     /// # Errors
     /// Its sockets cannot be made.
-    pub fn add(&self, key: u64, settings: Settings, far: Far) -> io::Result<()> {
+    pub fn add(&self, key: u64, settings: Settings, target: StreamTarget) -> io::Result<()> {
         let (answer, answered) = channel();
         let gone = |_| io::Error::other("the thread of the streams is gone");
-        self.commands.send(Command::Add { key, settings, far, answer }).map_err(|_| gone(()))?;
+        self.commands.send(Command::Add { key, settings, target, answer }).map_err(|_| gone(()))?;
         self.waker.wake();
         answered.recv().map_err(|_| gone(()))?
     }
@@ -183,7 +183,9 @@ impl Driver {
             }
             while let Ok(command) = self.commands.try_recv() {
                 match command {
-                    Command::Add { key, settings, far, answer } => drop(answer.send(self.add(key, settings, far))),
+                    Command::Add { key, settings, target, answer } => {
+                        drop(answer.send(self.add(key, settings, target)))
+                    }
                     Command::Remove(key) => self.remove(key),
                     Command::Stop => return,
                 }
@@ -199,13 +201,13 @@ impl Driver {
         self.queried_ns = now_ns;
     }
 
-    fn add(&mut self, key: u64, settings: Settings, far: Far) -> io::Result<()> {
+    fn add(&mut self, key: u64, settings: Settings, target: StreamTarget) -> io::Result<()> {
         self.remove(key);
         let now = HostClock.read();
-        let far = match far {
-            Far::Stamp(to) => FarKind::Stamp(to),
-            Far::Twamp { socket, control } => FarKind::Twamp { socket: Some(socket), _control: control },
-            Far::Ping(to) => FarKind::Ping(to),
+        let far = match target {
+            StreamTarget::Stamp(to) => FarKind::Stamp(to),
+            StreamTarget::Twamp { socket, control } => FarKind::Twamp { socket: Some(socket), _control: control },
+            StreamTarget::Ping(to) => FarKind::Ping(to),
         };
         let packet = blank(settings.test().packet_bytes as usize);
         let stream = Stream::new(settings, &now, fastrand::u64(..));

@@ -66,7 +66,7 @@ impl Path<'_> {
     /// Runs the test. Returns its result, the answers that were sent, and those that arrived.
     fn run(&self) -> (Packets, Answers, Answers) {
         let count = self.forward.len() as u64;
-        let mut tally = Tally::new(8);
+        let mut tally = PacketCounts::new(8);
         (0..count).for_each(|_| tally.sent());
         let sent: Vec<u64> = (0..count).collect();
         let at_reflector = pass(&sent, |n| self.forward[n as usize]);
@@ -133,7 +133,7 @@ proptest! {
         sent in 0u64..30,
         closers in 0u64..3,
     ) {
-        let mut tally = Tally::new(1);
+        let mut tally = PacketCounts::new(1);
         (0..sent).for_each(|_| tally.sent());
         (0..closers).for_each(|_| tally.closer_sent());
         for (sequence, number, in_time) in answers {
@@ -177,7 +177,7 @@ fn a_loss_before_the_first_answer_of_a_stale_count_has_no_direction() {
 
 #[test]
 fn losses_after_the_last_answer_of_a_vanished_peer_have_no_direction() {
-    let mut tally = Tally::new(8);
+    let mut tally = PacketCounts::new(8);
     (0..10).for_each(|_| tally.sent());
     // The third packet was lost forward; there are four answers.
     for (sequence, number) in [(0, 0), (1, 1), (3, 2), (4, 3)] {
@@ -194,7 +194,7 @@ fn losses_after_the_last_answer_of_a_vanished_peer_have_no_direction() {
 #[test]
 fn a_lost_closing_packet_leaves_one_loss_without_direction() {
     // Six packets, the last two unanswered: one was lost in each direction. The first closing packet is lost in reverse, too.
-    let mut tally = Tally::new(8);
+    let mut tally = PacketCounts::new(8);
     (0..6).for_each(|_| tally.sent());
     (0..4).for_each(|n| assert_eq!(tally.answer(n, n, true), AnswerKind::First));
     (0..2).for_each(|_| tally.closer_sent());
@@ -205,7 +205,7 @@ fn a_lost_closing_packet_leaves_one_loss_without_direction() {
 
 #[test]
 fn a_late_answer_is_counted_and_has_no_direction() {
-    let mut tally = Tally::new(8);
+    let mut tally = PacketCounts::new(8);
     (0..3).for_each(|_| tally.sent());
     tally.answer(0, 0, true);
     tally.answer(2, 2, true);
@@ -222,7 +222,7 @@ fn a_late_answer_is_counted_and_has_no_direction() {
 
 #[test]
 fn a_reflector_that_restarts_its_count_leaves_losses_without_direction() {
-    let mut tally = Tally::new(8);
+    let mut tally = PacketCounts::new(8);
     (0..6).for_each(|_| tally.sent());
     for (sequence, number) in [(0, 0), (1, 1), (3, 2), (4, 0), (5, 1)] {
         tally.answer(sequence, number, true);
@@ -234,9 +234,9 @@ fn a_reflector_that_restarts_its_count_leaves_losses_without_direction() {
 
 #[test]
 fn a_test_without_answers_has_no_directions() {
-    let packets = Tally::new(8).packets();
+    let packets = PacketCounts::new(8).packets();
     assert_eq!((packets.sent, packets.lost_forward, packets.direction_unknown), (0, Some(0), None));
-    let mut tally = Tally::new(8);
+    let mut tally = PacketCounts::new(8);
     tally.sent();
     assert!(!tally.wants_closing());
     assert_eq!(tally.packets().direction_unknown.as_deref(), Some("no answer came back in time"));

@@ -71,7 +71,7 @@ fn run(plan: &Plan, clock: &mut ManualClock, stall: impl Fn(u64) -> u64) -> (Udp
         took += 1;
         Ok(datagram.len())
     };
-    let sent = paced(plan, FLOW, "peer", &mut clock, out, &Stop::default(), &Watch::default()).unwrap();
+    let sent = paced(plan, FLOW, "peer", &mut clock, out, &Stop::default(), &RunProgress::default()).unwrap();
     (sent, times)
 }
 
@@ -159,7 +159,7 @@ fn a_datagram_that_the_kernel_refuses_is_counted_and_sent_again() {
         }
     };
     let stop = Stop::default();
-    let watch = Watch::default();
+    let watch = RunProgress::default();
     let sent = paced(&spaced(1, 3), FLOW, "peer", &mut clock(), out, &stop, &watch).unwrap();
     assert_eq!((sent.would_block, sent.no_buffers, sent.refused, sent.datagrams), (1, 1, 1, 3));
     assert_eq!((numbers, watch.datagrams()), (vec![0, 1, 2], 3));
@@ -170,7 +170,7 @@ fn a_lasting_error_fails_the_run() {
     let fails = |error| {
         let out = |_: &[u8]| Err(io::Error::from_raw_os_error(error));
         let mut clock = clock();
-        let failed = paced(&spaced(1, 3), FLOW, "peer", &mut clock, out, &Stop::default(), &Watch::default());
+        let failed = paced(&spaced(1, 3), FLOW, "peer", &mut clock, out, &Stop::default(), &RunProgress::default());
         (failed.unwrap_err(), clock.now)
     };
     let (error, at) = fails(105);
@@ -189,7 +189,7 @@ fn a_stop_ends_a_long_wait() {
         Ok(datagram.len())
     };
     let mut clock = clock();
-    let sent = paced(&spaced(5_000_000, 3), FLOW, "peer", &mut clock, out, &stop, &Watch::default()).unwrap();
+    let sent = paced(&spaced(5_000_000, 3), FLOW, "peer", &mut clock, out, &stop, &RunProgress::default()).unwrap();
     assert_eq!((sent.datagrams, sent.interrupted), (1, true));
     assert!(clock.now < 1_000_000, "{}", clock.now);
 }

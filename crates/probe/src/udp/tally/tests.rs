@@ -72,7 +72,7 @@ fn arrivals() -> impl Strategy<Value = (u64, Vec<u64>)> {
 
 #[test]
 fn losses_duplicates_and_late_numbers_are_counted() {
-    let mut tally = Tally::new(20);
+    let mut tally = NumberCounts::new(20);
     let arrivals: Vec<Arrival> = [0, 1, 4, 3, 4, 1, 9, 20].iter().map(|number| tally.take(*number)).collect();
     use Arrival::{Ahead, Duplicate, Late, OutOfRange};
     assert_eq!(arrivals, [Ahead, Ahead, Ahead, Late { distance: 1 }, Duplicate, Duplicate, Ahead, OutOfRange]);
@@ -89,14 +89,14 @@ fn losses_duplicates_and_late_numbers_are_counted() {
 
 #[test]
 fn a_run_without_arrivals_is_lost_entirely() {
-    let missing = Tally::new(100).missing_of(Some(100), 10);
+    let missing = NumberCounts::new(100).missing_of(Some(100), 10);
     assert_eq!((missing.lost, missing.runs), (100, vec![(0, 100)]));
-    assert_eq!(Tally::new(100).missing_of(None, 10), Missing::default());
+    assert_eq!(NumberCounts::new(100).missing_of(None, 10), Missing::default());
 }
 
 #[test]
 fn the_highest_numbers_do_not_overflow() {
-    let mut tally = Tally::new(u64::MAX);
+    let mut tally = NumberCounts::new(u64::MAX);
     assert_eq!(tally.take(u64::MAX), Arrival::OutOfRange);
     assert_eq!(tally.take(u64::MAX - 1), Arrival::Ahead);
     assert_eq!(tally.take(0), Arrival::Late { distance: u64::MAX - 1 });
@@ -108,7 +108,7 @@ proptest! {
 
     #[test]
     fn the_tally_counts_as_one_that_stores_every_number((sent, arrived) in arrivals()) {
-        let (mut tally, mut naive) = (Tally::new(sent), Naive::default());
+        let (mut tally, mut naive) = (NumberCounts::new(sent), Naive::default());
         for number in arrived {
             prop_assert_eq!(tally.take(number), naive.take(number));
         }
@@ -127,7 +127,7 @@ proptest! {
 
     #[test]
     fn a_tally_that_gives_gaps_up_bounds_the_loss((sent, arrived) in arrivals(), gaps_max in 0..5usize) {
-        let (mut tally, mut naive) = (Tally::with_gaps(sent, gaps_max), Naive::default());
+        let (mut tally, mut naive) = (NumberCounts::with_gaps(sent, gaps_max), Naive::default());
         for number in arrived {
             let (judged, truth) = (tally.take(number), naive.take(number));
             prop_assert!(judged == truth || judged == Arrival::Unjudged, "{:?} is {:?}", judged, truth);

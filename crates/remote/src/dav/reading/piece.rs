@@ -67,9 +67,9 @@ impl DavFile {
         match streaming.response.status {
             206 if !self.is_whole(span) => self.check_range(&streaming, span)?,
             200 if self.is_whole(span) => self.check_facts(&streaming, streaming.body.length())?,
-            200 => return Err(RequestError::peer(format!("{} does not support ranges", self.dav.host()))),
+            200 => return Err(RequestError::protocol_error(format!("{} does not support ranges", self.dav.host()))),
             status if (200..300).contains(&status) => {
-                return Err(RequestError::peer(format!("{} answered {status} to a GET", self.dav.host())));
+                return Err(RequestError::protocol_error(format!("{} answered {status} to a GET", self.dav.host())));
             }
             _ => return Err(streaming.refusal()),
         }
@@ -84,7 +84,7 @@ impl DavFile {
                     self.dav.host(),
                     span.end - span.start
                 );
-                return Err(RequestError { may_retry: got == 0, ..RequestError::peer(why) });
+                return Err(RequestError { may_retry: got == 0, ..RequestError::protocol_error(why) });
             }
             left -= got as u64;
             if !take(&buffer[..got]) {

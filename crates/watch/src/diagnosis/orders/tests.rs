@@ -92,6 +92,6 @@ fn a_test_is_followed_to_its_end() {
     assert_eq!(follow(&[Queued, Cancelled], &runs), (Err("it was cancelled".into()), false));
     assert_eq!(follow(&[Queued], &runs), (Err("the node is gone".into()), false));
     let ends = StopSignal::default();
-    ends.end();
+    ends.set();
     assert_eq!(follow(&[Running], &ends), (Err("it did not end in time".into()), true));
 }

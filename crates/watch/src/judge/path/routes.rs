@@ -40,7 +40,7 @@ impl RouteJudge {
     }
 
     /// Adds the result of a test.
-    pub fn note(&mut self, facts: &DirectionFacts) {
+    pub fn add(&mut self, facts: &DirectionFacts) {
         // A trace that ended early does not show a change of route.
         let is_same_as_last = is_same(&facts.hops, &self.last.hops);
         if facts.is_whole || self.last.hops.is_empty() {
@@ -142,34 +142,34 @@ mod tests {
     #[test]
     fn another_route_is_a_finding_until_it_is_normal() {
         let mut judge = RouteJudge::new(&[]);
-        (0..3).for_each(|_| judge.note(&facts(&["a", "b", "c"], 9_000)));
-        judge.note(&facts(&["a", "", "c"], 9_000));
-        judge.note(&DirectionFacts { is_whole: false, ..facts(&["a"], 9_000) });
+        (0..3).for_each(|_| judge.add(&facts(&["a", "b", "c"], 9_000)));
+        judge.add(&facts(&["a", "", "c"], 9_000));
+        judge.add(&DirectionFacts { is_whole: false, ..facts(&["a"], 9_000) });
         assert!(found(&judge).is_empty(), "a silent router, or a trace that broke off, is no other route");
-        judge.note(&facts(&["a", "x", "c"], 9_000));
+        judge.add(&facts(&["a", "x", "c"], 9_000));
         assert_eq!(found(&judge), [(AlarmKind::Route, Health::Warning)]);
-        (0..20).for_each(|_| judge.note(&facts(&["a", "x", "c"], 9_000)));
+        (0..20).for_each(|_| judge.add(&facts(&["a", "x", "c"], 9_000)));
         assert!(found(&judge).is_empty());
     }
 
     #[test]
     fn a_route_that_is_not_the_expected_one_stays_wrong() {
         let mut judge = RouteJudge::new(&["a".to_owned(), "c".to_owned()]);
-        (0..30).for_each(|_| judge.note(&facts(&["a", "b", "c"], 9_000)));
+        (0..30).for_each(|_| judge.add(&facts(&["a", "b", "c"], 9_000)));
         assert!(found(&judge).is_empty());
-        (0..30).for_each(|_| judge.note(&facts(&["a", "b", "d"], 9_000)));
+        (0..30).for_each(|_| judge.add(&facts(&["a", "b", "d"], 9_000)));
         assert_eq!(found(&judge), [(AlarmKind::Route, Health::Critical)]);
     }
 
     #[test]
     fn a_smaller_mtu_and_a_black_hole_are_findings() {
         let mut judge = RouteJudge::new(&[]);
-        (0..3).for_each(|_| judge.note(&facts(&["a"], 9_000)));
-        judge.note(&facts(&["a"], 1_500));
+        (0..3).for_each(|_| judge.add(&facts(&["a"], 9_000)));
+        judge.add(&facts(&["a"], 1_500));
         assert!(found(&judge).is_empty(), "once may be chance");
-        judge.note(&facts(&["a"], 1_500));
+        judge.add(&facts(&["a"], 1_500));
         assert_eq!(found(&judge), [(AlarmKind::Mtu, Health::Warning)]);
-        judge.note(&DirectionFacts { black_hole: true, ..facts(&["a"], 1_400) });
+        judge.add(&DirectionFacts { black_hole: true, ..facts(&["a"], 1_400) });
         assert_eq!(found(&judge), [(AlarmKind::Mtu, Health::Critical)]);
     }
 }

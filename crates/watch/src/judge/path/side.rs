@@ -63,7 +63,7 @@ impl Side {
 
     /// Adds the counts and delays of a report.
     pub fn add_report(&mut self, report: &StreamReport, at: i64, sent: u64, lost: u64) {
-        self.loss.note(at, sent, lost);
+        self.loss.add(at, sent, lost);
         let Some(delays) = report.round_trip else { return };
         let span = (delays.max_us - delays.min_us) as f64;
         let mean = if lost > 0 { &mut self.lossy_us } else { &mut self.clean_us };
@@ -72,7 +72,7 @@ impl Side {
 
     /// Adds a test of TCP.
     pub fn add_test(&mut self, found: &Throughput) {
-        self.tests.note(found.rate_bit_s);
+        self.tests.add(found.rate_bit_s);
         self.previous = self.last.replace(found.clone());
     }
 

@@ -73,7 +73,7 @@ fn a_small_link_that_is_reported_is_found() {
     let found = found.unwrap();
     assert_eq!((found.mtu_bytes, found.bound, found.icmp), (1_400, MtuBound::Path, true));
     assert!(found.confirmed && !found.black_hole);
-    let said = MtuSaid { by: "10.0.0.1".to_owned(), mtu_bytes: 1_400, confirmed: true };
+    let said = MtuReport { by: "10.0.0.1".to_owned(), mtu_bytes: 1_400, confirmed: true };
     assert_eq!((found.said, found.interface_bytes), (vec![said], Some(9_000)));
     assert!(took < 2_000 * MS && probes < 150, "{took:?} {probes}");
     let sizes: Vec<_> = found.tried.iter().map(|one| one.bytes).collect();

@@ -171,10 +171,10 @@ fn rules_for_groups_and_subjects_count_where_a_token_has_no_scopes() {
     let unknown = with_token(&claims("https://evil.example", "bob", &[], &[])).unwrap_err();
     assert!(matches!(unknown, Denied::Token(TokenError::Issuer(_))) && unknown.is_unauthenticated());
     let mut closed = policy();
-    closed.rules.retain(|rule| rule.who != RuleSubject::Anyone);
+    closed.rules.retain(|rule| rule.subject != RuleSubject::Anyone);
     let eve = claims("https://one.example", "eve", &[], &[]);
     let denied = closed.access(&PresentedCredentials { claims: Some(&eve), ..client() }).unwrap_err();
-    assert!(matches!(denied, Denied::Nothing(_)) && !denied.is_unauthenticated());
+    assert!(matches!(denied, Denied::NoRight(_)) && !denied.is_unauthenticated());
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn rules_for_certificates_match_either_form_of_the_name() {
 fn a_key_without_a_rule_gives_its_grant() {
     let grant = Grant::new([2; 8], &[3; 32], "data".into(), &path("a"), Rights::Create, 0);
     let mut closed = policy();
-    closed.rules.retain(|rule| rule.who != RuleSubject::Anyone);
+    closed.rules.retain(|rule| rule.subject != RuleSubject::Anyone);
     let of = |policy: &Policy, grant: &Grant| policy.access(&PresentedCredentials { grant: Some(grant), ..client() });
     assert_eq!(of(&closed, &grant), Ok(Access::Granted(grant.clone())));
     assert_eq!(of(&Policy::default(), &grant), Ok(Access::Granted(grant.clone())));
@@ -217,7 +217,7 @@ fn a_key_without_a_rule_gives_its_grant() {
 
 #[test]
 fn a_macaroon_gives_the_actions_of_its_caveats() {
-    let mut held = VerifiedMacaroon {
+    let mut macaroon = VerifiedMacaroon {
         identifier: "u:0101010101010101".into(),
         uuid: "u".into(),
         origin: "0101010101010101".into(),
@@ -225,17 +225,17 @@ fn a_macaroon_gives_the_actions_of_its_caveats() {
         name: "alice".into(),
         activities: Activities::DOWNLOAD | Activities::LIST,
         path: path("cms/store"),
-        from: Vec::new(),
+        addresses: Vec::new(),
         before: Some(7),
     };
-    let access = policy().access(&PresentedCredentials { held: Some(&held), ..client() }).unwrap();
+    let access = policy().access(&PresentedCredentials { macaroon: Some(&macaroon), ..client() }).unwrap();
     assert!(may(&access, Action::Read, "cms/store/x") && !may(&access, Action::Read, "cms/x"));
     assert!(!may(&access, Action::Create, "cms/store/x"));
     assert_eq!((access.who().as_str(), access.holder(), access.expires()), ("macaroon alice", "macaroon:u", Some(7)));
-    let off = Policy::default().access(&PresentedCredentials { held: Some(&held), ..client() });
+    let off = Policy::default().access(&PresentedCredentials { macaroon: Some(&macaroon), ..client() });
     assert_eq!(off, Err(Denied::Macaroon(MacaroonError::Off)));
-    held.path = RelPath::root();
-    let nowhere = policy().access(&PresentedCredentials { held: Some(&held), ..client() }).unwrap();
+    macaroon.path = RelPath::root();
+    let nowhere = policy().access(&PresentedCredentials { macaroon: Some(&macaroon), ..client() }).unwrap();
     assert!(!may(&nowhere, Action::Read, "cms/x"), "a macaroon for the whole node is for no export");
 }
 
@@ -267,8 +267,11 @@ fn made(policy: &Policy, client: &PresentedCredentials<'_>, at: &str, activities
 }
 
 /// The access of its holder from an address.
-fn with(policy: &Policy, held: &VerifiedMacaroon, address: &str) -> Result<Access, Denied> {
-    policy.access(&PresentedCredentials { held: Some(held), ..PresentedCredentials::new(address.parse().unwrap()) })
+fn with(policy: &Policy, macaroon: &VerifiedMacaroon, address: &str) -> Result<Access, Denied> {
+    policy.access(&PresentedCredentials {
+        macaroon: Some(macaroon),
+        ..PresentedCredentials::new(address.parse().unwrap())
+    })
 }
 
 #[test]
@@ -280,26 +283,26 @@ fn a_macaroon_is_accepted_from_the_addresses_of_its_rule() {
         dn: Some("/DC=org/CN=Alice"),
         ..PresentedCredentials::new("192.0.2.1".parse().unwrap())
     };
-    let held = made(&bound, &alice, "cms", "DOWNLOAD,LIST");
-    assert_eq!(held.from.len(), 1);
-    assert!(may(&with(&bound, &held, "192.0.2.9").unwrap(), Action::Read, "cms/x"));
-    let denied = with(&bound, &held, "198.51.100.7").unwrap_err();
+    let macaroon = made(&bound, &alice, "cms", "DOWNLOAD,LIST");
+    assert_eq!(macaroon.addresses.len(), 1);
+    assert!(may(&with(&bound, &macaroon, "192.0.2.9").unwrap(), Action::Read, "cms/x"));
+    let denied = with(&bound, &macaroon, "198.51.100.7").unwrap_err();
     assert!(matches!(denied, Denied::Macaroon(MacaroonError::Address(_))) && denied.is_unauthenticated(), "{denied}");
     // Actions that every client may do are not restricted to these addresses.
     let free = made(&bound, &alice, "public", "DOWNLOAD");
-    assert!(free.from.is_empty() && with(&bound, &free, "198.51.100.7").is_ok());
+    assert!(free.addresses.is_empty() && with(&bound, &free, "198.51.100.7").is_ok());
 }
 
 #[test]
 fn a_macaroon_ends_with_the_rules_and_issuers_that_it_was_made_from() {
     let (all, here) = (policy(), "198.51.100.7");
-    let gone = |policy: &Policy, held: &VerifiedMacaroon| {
-        let denied = with(policy, held, here).unwrap_err();
+    let gone = |policy: &Policy, macaroon: &VerifiedMacaroon| {
+        let denied = with(policy, macaroon, here).unwrap_err();
         assert!(matches!(denied, Denied::Macaroon(MacaroonError::Void)) && denied.is_unauthenticated(), "{denied}");
     };
     let without = |is_gone: &dyn Fn(&RuleSubject) -> bool| {
         let mut left = all.clone();
-        left.rules.retain(|rule| !is_gone(&rule.who));
+        left.rules.retain(|rule| !is_gone(&rule.subject));
         left
     };
     let mut untrusted = all.clone();

@@ -38,22 +38,22 @@ impl Machines {
     /// Makes the machines, and prepares each. The caller is in a network and mount namespace of its own.
     pub fn new(machines: &[Machine]) -> Machines {
         let dir = tempfile::Builder::new().prefix("docs").tempdir().unwrap();
-        let mut world = Machines { machines: Vec::new(), dir };
+        let mut started = Machines { machines: Vec::new(), dir };
         // Nodes run as different users, and write keys to files.
         for below in ["", "keys", "shared"] {
-            fs::create_dir_all(world.path(below)).unwrap();
-            run("chmod", &["777", world.path(below).to_str().unwrap()]);
+            fs::create_dir_all(started.path(below)).unwrap();
+            run("chmod", &["777", started.path(below).to_str().unwrap()]);
         }
-        world.set_up_etc(machines);
+        started.set_up_etc(machines);
         fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
         for machine in machines {
-            world.add(machine);
+            started.add(machine);
         }
         for machine in machines {
-            let ended = world.run(machine.name, machine.prepare);
+            let ended = started.run(machine.name, machine.prepare);
             assert!(ended.code == Some(0), "preparing {}: {}{}", machine.name, ended.out, ended.err);
         }
-        world
+        started
     }
 
     /// A path in the directory of all machines.

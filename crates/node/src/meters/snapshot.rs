@@ -2,16 +2,16 @@
 
 use std::time::UNIX_EPOCH;
 
-use web::openmetrics::{Labels, Reading, and, label};
+use web::openmetrics::{Labels, MetricsSnapshot, label, with_label};
 
 use super::process::Process;
 use super::{Counter, JobOutcome, Meters, Protocol, ProtocolTotals, RefusalReason, STATUSES};
 
 impl Meters {
     /// All metrics, up to the last block that has moved.
-    pub fn read(&self) -> Reading {
+    pub fn snapshot(&self) -> MetricsSnapshot {
         self.update_totals();
-        let mut all = Reading::default();
+        let mut all = MetricsSnapshot::default();
         let build = vec![(label("version", env!("CARGO_PKG_VERSION")), 1)];
         all.gauges("longhaul_build_info", "Version of the program, as a label; the value is 1.", build);
         self.read_moved(&mut all);
@@ -36,13 +36,13 @@ impl Meters {
         sent: fn(&ProtocolTotals) -> &Counter,
     ) -> Vec<(Labels, u64)> {
         let labelled = |rows: Vec<(Labels, u64)>, direction| {
-            rows.into_iter().map(move |(labels, count)| (and(labels, "direction", direction), count))
+            rows.into_iter().map(move |(labels, count)| (with_label(labels, "direction", direction), count))
         };
         let received = labelled(self.rows(&Protocol::ALL, received), "in");
         received.chain(labelled(self.rows(&Protocol::ALL, sent), "out")).collect()
     }
 
-    fn read_moved(&self, all: &mut Reading) {
+    fn read_moved(&self, all: &mut MetricsSnapshot) {
         let bytes = self.by_direction(|sums| &sums.bytes_in, |sums| &sums.bytes_out);
         all.counters("longhaul_moved_bytes", "Bytes of files that moved over the network.", bytes);
         let files = self.by_direction(|sums| &sums.files_in, |sums| &sums.files_out);
@@ -69,14 +69,15 @@ impl Meters {
         all.counter("longhaul_integrity_failures", "Failed integrity checks: digests that did not agree.", failures);
     }
 
-    fn read_jobs(&self, all: &mut Reading) {
+    fn read_jobs(&self, all: &mut MetricsSnapshot) {
         let begun = self.rows(&Protocol::JOBS, |sums| &sums.begun);
         all.counters("longhaul_jobs_begun", "Jobs that began.", begun);
         let mut ended = Vec::new();
         for by in Protocol::JOBS {
             let of = &self.totals[by as usize].ended;
-            let row =
-                |how: &JobOutcome| (and(label("protocol", by.word()), "outcome", how.word()), of[*how as usize].get());
+            let row = |how: &JobOutcome| {
+                (with_label(label("protocol", by.word()), "outcome", how.word()), of[*how as usize].get())
+            };
             ended.extend(JobOutcome::ALL.iter().map(row));
         }
         all.counters("longhaul_jobs_ended", "Jobs that ended or were refused before they began, by outcome.", ended);
@@ -84,14 +85,14 @@ impl Meters {
         for by in Protocol::REQUESTS {
             let of = &self.totals[by as usize].statuses;
             let row = |(class, count): (&&'static str, &Counter)| {
-                (and(label("protocol", by.word()), "status", class), count.get())
+                (with_label(label("protocol", by.word()), "status", class), count.get())
             };
             answered.extend(STATUSES.iter().zip(of).map(row));
         }
         all.counters("longhaul_http_requests", "Answered HTTP requests, by status.", answered);
     }
 
-    fn read_clients(&self, all: &mut Reading) {
+    fn read_clients(&self, all: &mut MetricsSnapshot) {
         let refusals =
             RefusalReason::ALL.iter().map(|why| (label("reason", why.word()), self.refusals[*why as usize].get()));
         all.counters("longhaul_refusals", "Refused logins, requests and connections, by reason.", refusals.collect());
@@ -103,7 +104,7 @@ impl Meters {
         all.gauges("longhaul_connections", "Connections before login and HTTP connections, by state.", states);
     }
 
-    fn read_process(&self, all: &mut Reading) {
+    fn read_process(&self, all: &mut MetricsSnapshot) {
         let process = Process::now();
         let began = self.began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         all.real_gauge("process_start_time_seconds", "Start time of the node, seconds since 1970.", began);
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn every_series_exists_from_the_start() {
-        let text = Meters::default().read().text().unwrap();
+        let text = Meters::default().snapshot().text().unwrap();
         for line in [
             "# TYPE longhaul_moved_bytes counter",
             "# UNIT longhaul_moved_bytes bytes",

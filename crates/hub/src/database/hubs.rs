@@ -32,18 +32,18 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub async fn beat(&self, hub: &str) -> Result<Vec<String>> {
+    pub async fn record_heartbeat(&self, hub: &str) -> Result<Vec<String>> {
         let (hub, now) = (hub.to_owned(), now_sql(self.kind()));
-        self.writer.change(move |connection| Box::pin(beat(connection, hub, now))).await
+        self.writer.change(move |connection| Box::pin(record_heartbeat(connection, hub, now))).await
     }
 
     /// Records that a hub stops, so that the others take over its transfers at once.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub async fn leave(&self, hub: &str) -> Result<()> {
+    pub async fn remove_hub(&self, hub: &str) -> Result<()> {
         let hub = hub.to_owned();
-        self.writer.change(move |connection| Box::pin(leave(connection, hub))).await
+        self.writer.change(move |connection| Box::pin(remove_hub(connection, hub))).await
     }
 
     /// All transfers that have not ended, of all hubs.
@@ -69,9 +69,9 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn adopt(&self, transfer: &UnendedTransfer, hub: &str) -> Result<bool> {
+    pub async fn take_over_transfer(&self, transfer: &UnendedTransfer, hub: &str) -> Result<bool> {
         let (number, from, to) = (transfer.number, transfer.hub.clone(), hub.to_owned());
-        self.writer.change(move |connection| Box::pin(adopt(connection, number, from, to))).await
+        self.writer.change(move |connection| Box::pin(take_over_transfer(connection, number, from, to))).await
     }
 
     /// Publishes the rates of transfers for the other hubs: pairs of a transfer's number and its rate, bytes per second.
@@ -105,7 +105,7 @@ fn now_sql(kind: Kind) -> &'static str {
     }
 }
 
-async fn beat(connection: &mut AnyConnection, hub: String, now: &'static str) -> Result<Vec<String>> {
+async fn record_heartbeat(connection: &mut AnyConnection, hub: String, now: &'static str) -> Result<Vec<String>> {
     let sql =
         format!("INSERT INTO hubs (id, beat) VALUES ($1, {now}) ON CONFLICT (id) DO UPDATE SET beat = excluded.beat");
     sqlx::query(AssertSqlSafe(sql)).bind(hub).execute(&mut *connection).await?;
@@ -115,12 +115,12 @@ async fn beat(connection: &mut AnyConnection, hub: String, now: &'static str) ->
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-async fn leave(connection: &mut AnyConnection, hub: String) -> Result<()> {
+async fn remove_hub(connection: &mut AnyConnection, hub: String) -> Result<()> {
     sqlx::query("DELETE FROM hubs WHERE id = $1").bind(hub).execute(connection).await?;
     Ok(())
 }
 
-async fn adopt(connection: &mut AnyConnection, transfer: i64, from: String, to: String) -> Result<bool> {
+async fn take_over_transfer(connection: &mut AnyConnection, transfer: i64, from: String, to: String) -> Result<bool> {
     let sql = "UPDATE transfers SET hub = $1 WHERE number = $2 AND hub = $3 AND ended IS NULL";
     let query = sqlx::query(sql).bind(to).bind(transfer).bind(from);
     Ok(query.execute(connection).await?.rows_affected() == 1)

@@ -74,7 +74,7 @@ impl PschedulerClient {
         if let Some(text) = &text {
             client.write(text.as_bytes()).map_err(broken)?;
         }
-        let (response, mut body) = client.answer(method).map_err(broken)?;
+        let (response, mut body) = client.final_response(method).map_err(broken)?;
         let bytes = client.read_all(&mut body, ANSWER_BYTES_MAX).map_err(broken)?;
         Ok(PschedulerReply { status: response.status, text: String::from_utf8_lossy(&bytes).into_owned() })
     }
@@ -132,7 +132,7 @@ fn spec(own: IpAddr, remote: &str, order: &Order) -> Result<Value, TestFailure> 
 ///
 /// # Errors
 /// No pScheduler answers, it refuses or has no time free, or its iperf3 fails.
-pub(crate) fn test(
+pub(crate) fn lead_test(
     to: SocketAddr,
     remote: &str,
     order: &Order,

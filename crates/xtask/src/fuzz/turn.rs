@@ -1,4 +1,4 @@
-//! One part: runs a target's program for a while, and reads the counts that libFuzzer prints.
+//! One turn: runs a target's program for a while, and reads the counts that libFuzzer prints.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,13 +23,13 @@ pub struct Programs {
     paths: BTreeMap<String, PathBuf>,
 }
 
-/// The result of one part.
+/// The result of one turn.
 #[derive(Debug, Default)]
 pub struct FuzzRun {
     pub runs: u64,
     pub seconds: f64,
     pub edges: u64,
-    /// Files of the corpus after the part.
+    /// Files of the corpus after the turn.
     pub corpus: u64,
     pub finding: Option<Finding>,
 }
@@ -80,7 +80,7 @@ impl Programs {
     ///
     /// # Errors
     /// The program cannot be run, or ends without counts.
-    pub fn part(&self, target: &str, runs: u64, within: Duration) -> Result<FuzzRun> {
+    pub fn turn(&self, target: &str, runs: u64, within: Duration) -> Result<FuzzRun> {
         let program = self.paths.get(target).with_context(|| format!("cargo built no program for {target}"))?;
         let [corpus, artifacts] = ["corpus", "artifacts"].map(|dir| format!("{dir}/{target}"));
         fs::create_dir_all(self.home.join(&corpus))?;
@@ -95,11 +95,11 @@ impl Programs {
         let started = Instant::now();
         let output = command.arg(&corpus).stdout(Stdio::null()).output().context("cannot run the target")?;
         let text = String::from_utf8_lossy(&output.stderr);
-        let mut part = parse_output(target, &text).with_context(|| format!("{target} gave no counts:\n{text}"))?;
-        part.seconds = started.elapsed().as_secs_f64();
-        part.corpus = super::files(&self.home.join(&corpus))?.len() as u64;
-        ensure!(output.status.success() || part.finding.is_some(), "{target} ended with {}:\n{text}", output.status);
-        Ok(part)
+        let mut turn = parse_output(target, &text).with_context(|| format!("{target} gave no counts:\n{text}"))?;
+        turn.seconds = started.elapsed().as_secs_f64();
+        turn.corpus = super::files(&self.home.join(&corpus))?.len() as u64;
+        ensure!(output.status.success() || turn.finding.is_some(), "{target} ended with {}:\n{text}", output.status);
+        Ok(turn)
     }
 }
 
@@ -148,11 +148,11 @@ mod tests {
 
     #[test]
     fn counts_and_findings_are_read_from_the_output_of_libfuzzer() {
-        let part = parse_output("x", DONE).unwrap();
-        assert_eq!((part.runs, part.edges, part.finding.is_none()), (500, 12, true));
-        let part = parse_output("x", FOUND).unwrap();
-        assert_eq!((part.runs, part.edges), (9, 10));
-        let finding = part.finding.unwrap().to_string();
+        let turn = parse_output("x", DONE).unwrap();
+        assert_eq!((turn.runs, turn.edges, turn.finding.is_none()), (500, 12, true));
+        let turn = parse_output("x", FOUND).unwrap();
+        assert_eq!((turn.runs, turn.edges), (9, 10));
+        let finding = turn.finding.unwrap().to_string();
         assert!(finding.contains("panicked at a.rs:3:5:\nno way\nits input: fuzz/artifacts/x/crash-ab"), "{finding}");
         let slow = FOUND.replace("panicked", "was").replace("deadly signal", "timeout");
         assert_eq!(parse_output("x", &slow).unwrap().finding.unwrap().message, "SUMMARY: libFuzzer: timeout");

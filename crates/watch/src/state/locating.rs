@@ -186,8 +186,8 @@ fn verdict(one: &DirectedPath<'_>, kind: AlarmKind, expected: &BTreeMap<String, 
         return all(Evidence::default());
     }
     match kind {
-        AlarmKind::Throughput if path.judge.is_doubtful(*direction) => all(doubtful),
-        AlarmKind::Queue if path.judge.is_queue_doubtful(*direction) => all(doubtful),
+        AlarmKind::Throughput if path.judge.may_be_first_of_shift(*direction) => all(doubtful),
+        AlarmKind::Queue if path.judge.may_be_first_long_queue(*direction) => all(doubtful),
         AlarmKind::Loss => {
             // A segment that no path with a finding of loss crosses is not a suspect.
             let of = |segment: &String| expected.get(segment).map_or(Evidence::default(), |it| evidence(one, it));

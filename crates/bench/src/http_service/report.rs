@@ -1,4 +1,4 @@
-//! The report: docs/results/door.md.
+//! The report: docs/results/http-service.md.
 
 use std::fmt::Write as _;
 
@@ -55,7 +55,7 @@ pub struct Outcome {
 /// # Errors
 /// A line cannot be formatted.
 pub fn markdown(about: &Circumstances, outcome: &Outcome) -> Result<(String, bool)> {
-    let mut out = String::from("# The HTTP door beside xrootd's\n\n");
+    let mut out = String::from("# The HTTP service of a node compared with that of xrootd\n\n");
     if about.stand_in {
         out += "**A second xrootd stands in Longhaul's place: this is how far from 1.00 two equal servers are.**\n\n";
     }
@@ -67,7 +67,7 @@ pub fn markdown(about: &Circumstances, outcome: &Outcome) -> Result<(String, boo
     writeln!(out, "- The large file: {large:.2} GiB. Both servers show the same files; source hot in the page cache")?;
     writeln!(out, "- CPU seconds by {}", about.method)?;
     out += "- Loopback: servers, clients and the kernel between them share this machine's processors\n";
-    out += "\n![Rates](door.svg)\n";
+    out += "\n![Rates](http-service.svg)\n";
     let mut met = true;
     if !outcome.rows.is_empty() {
         met &= bytes(&mut out, &outcome.rows)?;
@@ -222,7 +222,7 @@ mod tests {
             large: 1 << 32,
             method: "x",
             versions: String::new(),
-            command: "make bench-door".into(),
+            command: "make bench-http-service".into(),
             stand_in: false,
         };
         let idle = Idle { connections: 10, before_bytes: 1, with_bytes: IDLE_MAX, answer_s: 0.001, threads: 3 };

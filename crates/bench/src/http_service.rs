@@ -1,4 +1,4 @@
-//! `make bench-door`: the HTTP service of a node compared with that of xrootd, on the same files, over loopback: large and small
+//! `make bench-http-service`: the HTTP service of a node compared with that of xrootd, on the same files, over loopback: large and small
 //! files, third-party copies, idle connections, requests per second. Runs binaries.
 
 pub mod cells;

@@ -1,4 +1,4 @@
-//! `make bench-door`: its arguments and its results.
+//! `make bench-http-service`: its arguments and its results.
 #![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fs;
@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use bench::account::Accounts;
 use bench::contestant::find_program;
-use bench::door::cells::{Cell, small_name};
-use bench::door::pki::Pki;
-use bench::door::report::{Circumstances, IdleRow, Outcome, RequestRow, markdown};
-use bench::door::requests::{RequestKind, rate};
-use bench::door::run::{Bench, ensure_on_disk, make_files};
-use bench::door::servers::ServerStarter;
-use bench::door::{ServerKind, idle, picture};
+use bench::http_service::cells::{Cell, small_name};
+use bench::http_service::pki::Pki;
+use bench::http_service::report::{Circumstances, IdleRow, Outcome, RequestRow, markdown};
+use bench::http_service::requests::{RequestKind, rate};
+use bench::http_service::run::{Bench, ensure_on_disk, make_files};
+use bench::http_service::servers::ServerStarter;
+use bench::http_service::{ServerKind, idle, picture};
 use bench::machine;
 use bench::program::{self, Binary, Results, is_wanted};
 use clap::Parser;
@@ -49,13 +49,13 @@ struct Args {
     stand_in: bool,
     #[command(flatten)]
     binary: Binary,
-    /// Where door.md and door.svg go; default: docs/results
+    /// Where http-service.md and http-service.svg go; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    program::exit_code("bench-door", run(&Args::parse()))
+    program::exit_code("bench-http-service", run(&Args::parse()))
 }
 
 /// Runs the measurements; whether all targets were met.
@@ -67,7 +67,7 @@ fn run(args: &Args) -> Result<bool> {
         ensure!(found.is_some(), "{program} is not installed; scripts/setup.sh installs it");
     }
     let below = args.scratch.clone().map_or_else(std::env::current_dir, Ok)?;
-    let scratch = program::scratch("door", Some(&below))?;
+    let scratch = program::scratch("http-service", Some(&below))?;
     ensure_on_disk(scratch.path())?;
     idle::raise_descriptors(args.connections as u64 + 1000)?;
     let pki_dir = scratch.path().join("pki");
@@ -98,15 +98,15 @@ fn run(args: &Args) -> Result<bool> {
     }
     let (text, met) = markdown(&about, &outcome)?;
     let out = Results::open(args.out.as_deref())?;
-    out.write("door.md", &text)?;
-    out.write("door.svg", picture::svg(&outcome.rows, args.stand_in)?)?;
+    out.write("http-service.md", &text)?;
+    out.write("http-service.svg", picture::svg(&outcome.rows, args.stand_in)?)?;
     print!("{text}");
-    out.print_path("door.md");
+    out.print_path("http-service.md");
     Ok(met)
 }
 
 fn about(args: &Args, accounts: &Accounts, large: u64) -> Result<Circumstances> {
-    let command = format!("make bench-door {}", program::shown_arguments(&[])).trim().to_owned();
+    let command = format!("make bench-http-service {}", program::shown_arguments(&[])).trim().to_owned();
     let davix = machine::first_line("davix-get", &["--version"]);
     let below = args.scratch.clone().unwrap_or_else(|| ".".into());
     Ok(Circumstances {

@@ -29,7 +29,7 @@ pub struct PresentedCredentials<'a> {
     /// The grant of its access key.
     pub grant: Option<&'a Grant>,
     /// Its macaroon.
-    pub held: Option<&'a VerifiedMacaroon>,
+    pub macaroon: Option<&'a VerifiedMacaroon>,
     /// The claims of its token.
     pub claims: Option<&'a Claims>,
     /// The subject of the certificate, in the form of RFC 4514 ([`DistinguishedName::rfc4514`]): in the slash form a slash
@@ -42,7 +42,7 @@ pub struct PresentedCredentials<'a> {
 impl<'a> PresentedCredentials<'a> {
     /// A client from an address, without a credential.
     pub fn new(address: IpAddr) -> PresentedCredentials<'a> {
-        PresentedCredentials { address, grant: None, held: None, claims: None, dn: None, anonymous: None }
+        PresentedCredentials { address, grant: None, macaroon: None, claims: None, dn: None, anonymous: None }
     }
 }
 
@@ -51,11 +51,11 @@ impl Policy {
     ///
     /// # Errors
     /// [`Denied::Address`] for an address that is not served, [`Denied::NoKey`] for a client without a credential where nothing is
-    /// open, [`Denied::Nothing`] for a valid credential without a permit, and the errors of tokens and macaroons.
+    /// open, [`Denied::NoRight`] for a valid credential without a permit, and the errors of tokens and macaroons.
     pub fn access(&self, client: &PresentedCredentials<'_>) -> Result<Access, Denied> {
         match self.identify(client)? {
             Access::Ticket(ticket) if ticket.permits.is_empty() && ticket.everywhere.is_empty() => {
-                Err(Denied::Nothing(ticket.who.clone()))
+                Err(Denied::NoRight(ticket.who.clone()))
             }
             access => Ok(access),
         }
@@ -65,7 +65,7 @@ impl Policy {
     /// still allow something.
     ///
     /// # Errors
-    /// As [`Policy::access`], except [`Denied::Nothing`].
+    /// As [`Policy::access`], except [`Denied::NoRight`].
     pub fn identify(&self, client: &PresentedCredentials<'_>) -> Result<Access, Denied> {
         if !self.admits(client.address) {
             return Err(Denied::Address(client.address));
@@ -91,7 +91,7 @@ impl Policy {
         if let Some(grant) = client.grant {
             return Ok(self.of_grant(client, grant));
         }
-        if let Some(macaroon) = client.held {
+        if let Some(macaroon) = client.macaroon {
             return self.of_macaroon(client, macaroon);
         }
         if let Some(claims) = client.claims {
@@ -112,7 +112,7 @@ impl Policy {
 
     /// The permits of the rules with some subjects, as far as they are for the client's address.
     fn permits(&self, client: &PresentedCredentials<'_>, is_for: impl Fn(&RuleSubject) -> bool) -> Vec<Permit> {
-        let about = |rule: &&Rule| is_for(&rule.who) && rule.is_from(client.address);
+        let about = |rule: &&Rule| is_for(&rule.subject) && rule.is_from(client.address);
         self.rules.iter().filter(about).map(Rule::permit).collect()
     }
 
@@ -134,7 +134,7 @@ impl Policy {
         if !self.macaroons.on {
             return Err(MacaroonError::Off.into());
         }
-        if macaroon.from.iter().any(|from| !is_in(from, client.address)) {
+        if macaroon.addresses.iter().any(|addresses| !is_in(addresses, client.address)) {
             return Err(MacaroonError::Address(client.address).into());
         }
         let name = if macaroon.name.is_empty() { &macaroon.uuid } else { &macaroon.name };
@@ -169,7 +169,7 @@ impl Policy {
             return Actions::NONE;
         }
         let here = |rule: &&Rule| rule.export == export && path.starts_with(&rule.path) && rule.is_from(client.address);
-        let counting = self.rules.iter().filter(here).filter(|rule| provenance.rules.contains(&rule.who.mark()));
+        let counting = self.rules.iter().filter(here).filter(|rule| provenance.rules.contains(&rule.subject.mark()));
         counting.fold(provenance.rights, |all, rule| all | rule.actions)
     }
 
@@ -196,10 +196,10 @@ impl Issuer {
     /// Adds the permits of a capability of its tokens. A capability for an export that is not the issuer's gives none.
     fn add_permits(&self, capability: &Capability, ticket: &mut Ticket) {
         let Capability { actions, dir_only, ref path } = *capability;
-        let opens = if dir_only { PathKind::DirOnly } else { PathKind::Entry };
+        let kind = if dir_only { PathKind::DirOnly } else { PathKind::Entry };
         let mut permit = |export: &str, below: &RelPath| {
             let prefix = self.path.join_path(below);
-            ticket.permits.push(Permit::own(export.to_owned(), prefix, opens, actions));
+            ticket.permits.push(Permit::own(export.to_owned(), prefix, kind, actions));
         };
         match (&self.export, &self.exports) {
             (Some(export), _) => permit(export, path),

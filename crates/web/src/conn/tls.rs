@@ -57,7 +57,7 @@ impl Conn {
     }
 
     /// Reads through TLS. Ciphertext is read from the socket in large pieces: the library itself would read 4 KiB at a time.
-    pub(super) fn read_sealed(&mut self, buffer: &mut [u8], ahead: usize) -> io::Result<usize> {
+    pub(super) fn read_tls(&mut self, buffer: &mut [u8], ahead: usize) -> io::Result<usize> {
         let mut again = false;
         loop {
             if std::mem::replace(&mut again, true) && self.cipher_taken == self.cipher.len() {

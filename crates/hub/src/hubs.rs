@@ -4,17 +4,17 @@ use sha2::{Digest, Sha256};
 
 /// The hubs that share a database, as this hub sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Members {
+pub struct LivingHubs {
     /// The name of this hub.
     pub own: String,
     /// The hubs that are alive, this one included.
     living: Vec<String>,
 }
 
-impl Members {
+impl LivingHubs {
     /// The members when this hub is the only one.
-    pub fn alone(own: String) -> Members {
-        Members { living: vec![own.clone()], own }
+    pub fn alone(own: String) -> LivingHubs {
+        LivingHubs { living: vec![own.clone()], own }
     }
 
     /// Sets the hubs that are alive; returns whether they have changed.
@@ -50,7 +50,7 @@ impl Members {
     }
 }
 
-impl std::fmt::Display for Members {
+impl std::fmt::Display for LivingHubs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.living.join(" "))
     }
@@ -60,15 +60,15 @@ impl std::fmt::Display for Members {
 mod tests {
     use super::*;
 
-    fn members(own: &str, living: &[&str]) -> Members {
-        let mut members = Members::alone(own.to_owned());
-        members.set_living(living.iter().map(|hub| (*hub).to_owned()).collect());
-        members
+    fn hubs(own: &str, living: &[&str]) -> LivingHubs {
+        let mut hubs = LivingHubs::alone(own.to_owned());
+        hubs.set_living(living.iter().map(|hub| (*hub).to_owned()).collect());
+        hubs
     }
 
     fn owned(own: &str, living: &[&str]) -> Vec<i64> {
-        let members = members(own, living);
-        (0..900).filter(|queue| members.owns(*queue)).collect()
+        let hubs = hubs(own, living);
+        (0..900).filter(|queue| hubs.owns(*queue)).collect()
     }
 
     #[test]
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn a_change_of_the_members_is_reported_once() {
-        let mut members = Members::alone("a".into());
-        assert!(members.is_alone() && !members.set_living(vec![]) && members.set_living(vec!["b".into()]));
-        assert!(!members.set_living(vec!["b".into(), "a".into()]) && members.is_living("b") && !members.is_alone());
+        let mut hubs = LivingHubs::alone("a".into());
+        assert!(hubs.is_alone() && !hubs.set_living(vec![]) && hubs.set_living(vec!["b".into()]));
+        assert!(!hubs.set_living(vec!["b".into(), "a".into()]) && hubs.is_living("b") && !hubs.is_alone());
     }
 }

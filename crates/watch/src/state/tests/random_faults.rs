@@ -31,12 +31,12 @@ enum LossPattern {
 
 /// A fault of a segment.
 #[derive(Clone, Copy, Debug)]
-struct DrawnFault {
+struct RandomFault {
     segment: &'static str,
     lost: LossPattern,
 }
 
-impl DrawnFault {
+impl RandomFault {
     fn cause(&self) -> CauseKind {
         match self.lost {
             LossPattern::OfOneMember(_) => CauseKind::LossyMember,
@@ -60,7 +60,7 @@ struct LossProcess {
 }
 
 impl LossProcess {
-    fn new(from: usize, to: usize, faults: &[DrawnFault], random: &mut fastrand::Rng) -> LossProcess {
+    fn new(from: usize, to: usize, faults: &[RandomFault], random: &mut fastrand::Rng) -> LossProcess {
         let crossed = faults.iter().filter(|fault| passes(from, to, fault.segment));
         LossProcess {
             faults: crossed.map(|fault| (fault.lost, false)).collect(),
@@ -140,7 +140,7 @@ struct Mesh {
 }
 
 impl Mesh {
-    async fn new(faults: &[DrawnFault], seed: u64) -> Mesh {
+    async fn new(faults: &[RandomFault], seed: u64) -> Mesh {
         let dir = tempfile::tempdir().unwrap();
         let archive = Archive::open(&format!("sqlite:{}/watch.db", dir.path().display())).await.unwrap();
         let watched = WatchPlan::of(Config::parse(&configuration()).unwrap()).unwrap();
@@ -177,7 +177,7 @@ impl Mesh {
             accepted.push((test.clone(), observation, at, 60.0));
         }
         self.watch.judge(&accepted, at + MINUTE);
-        self.watch.look(at + MINUTE + 1);
+        self.watch.judge_all_paths(at + MINUTE + 1);
         while let Ok(change) = self.changes.try_recv() {
             let alarm = change.alarm();
             if alarm.kind == AlarmKind::Loss {
@@ -188,7 +188,7 @@ impl Mesh {
     }
 
     /// The cause and segment of most alarms of the paths over a fault; none without alarms.
-    fn verdict(&self, fault: &DrawnFault) -> Option<(CauseKind, String)> {
+    fn verdict(&self, fault: &RandomFault) -> Option<(CauseKind, String)> {
         let mut counts: BTreeMap<(&str, &str), (usize, CauseKind)> = BTreeMap::new();
         for alarm in self.alarms.values().filter(|alarm| is_over(alarm, fault.segment)) {
             counts.entry((alarm.cause.word(), &alarm.segment)).or_insert((0, alarm.cause)).0 += 1;
@@ -199,7 +199,7 @@ impl Mesh {
 }
 
 /// The number of faults that are named rightly an hour after the first alarm of each; panics at an alarm of another path.
-async fn count_named_rightly(faults: &[DrawnFault], minutes: i64, seed: u64) -> usize {
+async fn count_named_rightly(faults: &[RandomFault], minutes: i64, seed: u64) -> usize {
     let mut mesh = Mesh::new(faults, seed).await;
     let mut first: Vec<Option<i64>> = vec![None; faults.len()];
     let mut right = 0;
@@ -236,9 +236,9 @@ fn is_over(alarm: &Alarm, segment: &str) -> bool {
 /// only one path of a segment within the hour.
 #[tokio::test]
 async fn most_faults_are_named_rightly_after_few_losses() {
-    let even = |segment, chance| DrawnFault { segment, lost: LossPattern::Evenly(chance) };
-    let member = DrawnFault { segment: "core", lost: LossPattern::OfOneMember(0.02) };
-    let bursts = DrawnFault { segment: "c in", lost: LossPattern::InBursts(0.0003, 0.3) };
+    let even = |segment, chance| RandomFault { segment, lost: LossPattern::Evenly(chance) };
+    let member = RandomFault { segment: "core", lost: LossPattern::OfOneMember(0.02) };
+    let bursts = RandomFault { segment: "c in", lost: LossPattern::InBursts(0.0003, 0.3) };
     let rounds = [
         (vec![member, even("core (back)", 0.0005)], 100),
         (vec![even("d in", 0.0005), even("b in", 0.0002)], 300),

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
 /** A user finds a dataset, sees where it is, and has a second copy made. */
-export async function dataSets() {
+export async function datasets() {
   const { context, page, pageErrors } = await reader();
   await page.goto(`${HUB}/data`);
   await signIn(page, KEY);

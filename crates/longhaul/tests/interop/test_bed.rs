@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::clients::is_there;
+use crate::clients::is_installed;
 use crate::firefly::Collector;
 use crate::node::Node;
 use crate::pki::Pki;
@@ -38,7 +38,7 @@ impl Server {
     fn stock(pki: &Pki, tokens: Option<&Tokens>) -> Server {
         // The keys of its tokens are put in place with the Python that gfal2 runs on.
         let seeded = tokens.is_none() || Path::new("/usr/bin/python3").exists();
-        if !is_there("xrootd") || !is_there("setpriv") || !seeded {
+        if !is_installed("xrootd") || !is_installed("setpriv") || !seeded {
             return Server { process: Process::Absent, port: 0, files: PathBuf::new() };
         }
         let xrootd = Xrootd::start(pki, tokens);
