@@ -321,3 +321,47 @@ fn the_twin_of_a_hub_is_a_scenario_of_what_waits_there() {
     assert!((168.0..190.0).contains(&last_s), "{simulated}");
     admin.run(&["queue", "cancel", &id]).expect(0);
 }
+
+#[test]
+fn a_history_is_forecast_and_the_methods_are_scored() {
+    let client = Client::new();
+    let document = client.run(words!["plan", "predict", "--synthetic", "shifted", "--json"]).expect(0).json();
+    let scores = document["scores"].as_array().unwrap();
+    let names: Vec<&str> = scores.iter().map(|score| score["method"].as_str().unwrap()).collect();
+    assert_eq!(names, ["seasonal-naive", "smoothing", "quantile-regression", "trees", "network"]);
+    assert_eq!(document["forecast"].as_array().unwrap().len(), 24);
+    // Habits change on the first held-out day: what was learned before is worse than the week before.
+    let over = &scores[2]["over_naive_percent"];
+    assert!(over["mean"].as_f64().unwrap() > 2.0 * over["error"].as_f64().unwrap(), "{over}");
+    let text = client.run(words!["plan", "predict", "--synthetic", "shifted"]).expect(0).text();
+    assert!(text.contains("WORSE by"), "{text}");
+}
+
+#[test]
+fn a_file_of_measurements_is_forecast_and_a_drift_is_found() {
+    let client = Client::new();
+    let short = client.dir.path().join("short.csv");
+    let rates: String = (0..1400).map(|hour| format!("{},{}e9\n", hour * 3600, 10 + hour % 24)).collect();
+    std::fs::write(&short, "time,value\n".to_owned() + &rates).unwrap();
+    let short = short.to_str().unwrap();
+    let document = client.run(words!["plan", "predict", short, "--json"]).expect(0).json();
+    let first = &document["forecast"][0];
+    let median = first["median_bit_s"].as_f64().unwrap();
+    assert!((median - 18e9).abs() < 1e9, "hour 1400 is the ninth of its day: {first}");
+    client
+        .run(words!["plan", "predict", short, "--held-out", "40"])
+        .refused(2, &["1400 hours are too few", "--held-out"]);
+
+    let light = client.dir.path().join("light.csv");
+    let dbm: String = (0..40).map(|hour| format!("{},{}\n", hour * 3600, -8.0 - 0.2 * f64::from(hour))).collect();
+    std::fs::write(&light, dbm).unwrap();
+    let light = light.to_str().unwrap();
+    let sign = client
+        .run(words!["plan", "predict", light, "--falls-below", "-18", "--json"])
+        .expect(Exit::Partial as i32)
+        .json();
+    assert!((sign["hours_left"].as_f64().unwrap() - 11.0).abs() < 0.5, "{sign}");
+    client.run(words!["plan", "predict", light, "--falls-below", "-30"]).expect(0);
+    client.run(words!["plan", "predict", light]).refused(2, &["is no rate"]);
+    client.run(words!["plan", "predict"]).refused(2, &["FILE"]);
+}

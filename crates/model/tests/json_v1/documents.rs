@@ -141,6 +141,8 @@ pub const DOCUMENTS: &[Document] = &[
     read::<v1::plan::PlanForwarding>("plan-forwarding"),
     read::<v1::plan::PlanLinks>("plan-links"),
     read::<v1::plan::PlanOverlay>("plan-overlay"),
+    read::<v1::plan::PlanPrediction>("plan-prediction"),
+    read::<v1::plan::PlanEarlySign>("plan-early-sign"),
     read::<v1::plan::PlanSimulation>("plan-simulation"),
     read::<tune::AuditRequest>("tune-ask"),
     Document { name: "probe-result", rewrite: |_, _| pretty(&result(&hosts())) },

@@ -65,7 +65,7 @@ export function Pane({ side, at, other, places, openFolder }: PaneProps) {
   }, [at]);
   // What was deleted or restored may be in this folder.
   useEffect(() => {
-    if (changeCount.value > 0) again();
+    if (changeCount.value > 0) refresh();
   }, [changeCount.value]);
   const all = folder?.entries ?? [];
   const found = wanted === "" ? all : all.filter((entry) => entry.name.toLowerCase().includes(wanted.toLowerCase()));
