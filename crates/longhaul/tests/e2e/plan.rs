@@ -340,10 +340,8 @@ fn a_history_is_forecast_and_the_methods_are_scored() {
 #[test]
 fn a_file_of_measurements_is_forecast_and_a_drift_is_found() {
     let client = Client::new();
-    let short = client.dir.path().join("short.csv");
     let rates: String = (0..1400).map(|hour| format!("{},{}e9\n", hour * 3600, 10 + hour % 24)).collect();
-    std::fs::write(&short, "time,value\n".to_owned() + &rates).unwrap();
-    let short = short.to_str().unwrap();
+    let short = &client.write("short.csv", &("time,value\n".to_owned() + &rates));
     let document = client.run(words!["plan", "predict", short, "--json"]).expect(0).json();
     let first = &document["forecast"][0];
     let median = first["median_bit_s"].as_f64().unwrap();
@@ -352,10 +350,8 @@ fn a_file_of_measurements_is_forecast_and_a_drift_is_found() {
         .run(words!["plan", "predict", short, "--held-out", "40"])
         .refused(2, &["1400 hours are too few", "--held-out"]);
 
-    let light = client.dir.path().join("light.csv");
     let dbm: String = (0..40).map(|hour| format!("{},{}\n", hour * 3600, -8.0 - 0.2 * f64::from(hour))).collect();
-    std::fs::write(&light, dbm).unwrap();
-    let light = light.to_str().unwrap();
+    let light = &client.write("light.csv", &dbm);
     let sign = client
         .run(words!["plan", "predict", light, "--falls-below", "-18", "--json"])
         .expect(Exit::Partial as i32)
