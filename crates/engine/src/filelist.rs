@@ -7,7 +7,7 @@ use model::{Expected, Refusal, RelPath};
 use wire::Frame;
 use wire::limits::{FILES_BYTES_MAX, FILES_MAX, FRAME_BYTES_AIM};
 
-/// The files of a job, in the order of their paths at the target, each directory's together.
+/// The files of a job, in the order of their paths at the target, the files of one directory together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileList {
     /// Path below the source, path below the target.

@@ -125,8 +125,9 @@ impl Journals {
         }
     }
 
-    /// Takes the journal of a file, with the merged rows of an earlier attempt at the same subject; rows about another subject are
-    /// removed. None where another attempt keeps the journal for too long; until then `waits` is called repeatedly with that job.
+    /// Takes the journal of a file whose source has the length and time `subject`, with the merged rows of an earlier attempt at the same
+    /// subject; rows about another subject are removed. None where another attempt keeps the journal for too long; until then `waits` is
+    /// called repeatedly with that job.
     ///
     /// # Errors
     /// The journal cannot be opened, locked, read or written.

@@ -34,7 +34,7 @@ impl LastCopy {
         LastCopy { path: state.join("copies").join(name), began: SystemTime::now() }
     }
 
-    /// The time from which on a change was not seen by the last copy; none where there was no such copy.
+    /// The last copy may have missed changes from this time on; none where there was no such copy.
     pub fn unseen_from(&self) -> Option<Timestamp> {
         let text = fs::read_to_string(&self.path).ok()?;
         let (seconds, nanos) = text.trim_end().split_once(' ')?;

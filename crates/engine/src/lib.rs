@@ -1,4 +1,4 @@
-//! Moves a transfer: sessions, streams, readers and writers around the machines of `wire` and the stores of `store`.
+//! Carries out transfers: sessions, streams, readers and writers around the machines of `wire` and the stores of `store`.
 //!
 //! The life of a block, in the order of the code: [`scan`] finds it, the sender's machine deals it out, [`send`] reads,
 //! digests, seals and sends it, [`receive`] receives, checks, writes and commits it. One thread per stream and side

@@ -57,7 +57,7 @@ pub struct Sending {
     specials: Mutex<Vec<RelPath>>,
     /// Unfinished files that were left out.
     unfinished: AtomicU64,
-    /// The last copy has seen no change from this time on.
+    /// The last copy may have missed changes from this time on.
     unseen_from: OnceLock<Timestamp>,
     /// The place tokens of the sources, until the receiver gets them.
     lineage: Mutex<Vec<Vec<PlaceToken>>>,
@@ -102,8 +102,8 @@ impl Sending {
         let _ = self.job.set(*job);
     }
 
-    /// Sets the time from which on the last copy to the same target has seen no change: files that have changed since are not skipped by
-    /// length and time alone.
+    /// Sets the time from which on the last copy to the same target may have missed changes: files that have changed since are not skipped
+    /// by length and time alone.
     pub fn doubt_from(&self, unseen_from: Timestamp) {
         let _ = self.unseen_from.set(unseen_from);
     }

@@ -197,14 +197,14 @@ impl OpenFiles {
     }
 
     /// Releases the file of a range that has been read. It may be closed once no stream reads it and it is fully dealt.
-    fn release(&self, deals: &dyn RangeDealer, range: &Range) {
+    fn release(&self, dealer: &dyn RangeDealer, range: &Range) {
         if range.is_whole() {
             return;
         }
         let mut table = self.table();
         let Some((_, users)) = table.files.get_mut(&range.file) else { return };
         *users -= 1;
-        if *users == 0 && deals.is_dealt(range.file) {
+        if *users == 0 && dealer.is_dealt(range.file) {
             table.note_dealt(range.file);
         }
     }
@@ -234,7 +234,7 @@ impl OpenFiles {
     /// The file cannot be read, or has changed since it was offered.
     pub fn read_range(
         &self,
-        deals: &dyn RangeDealer,
+        dealer: &dyn RangeDealer,
         range: &Range,
         ranges_left: usize,
         buffer: &mut RecordBuffer,
@@ -242,15 +242,15 @@ impl OpenFiles {
     ) -> Result<(), Refusal> {
         let file = pending.meter.within(Stage::Storage, || self.file(range))?;
         let read = self
-            .read_open(deals, range, &file, ranges_left, buffer, pending)
+            .read_open(dealer, range, &file, ranges_left, buffer, pending)
             .and_then(|()| Self::check_unchanged(range, &file));
-        self.release(deals, range);
+        self.release(dealer, range);
         read
     }
 
     fn read_open(
         &self,
-        deals: &dyn RangeDealer,
+        dealer: &dyn RangeDealer,
         range: &Range,
         file: &OpenFile,
         ranges_left: usize,
@@ -277,7 +277,7 @@ impl OpenFiles {
                     self.push_hole(range, file, at, stop - at, pending);
                     at = stop;
                     if to > end {
-                        last |= self.claim_hole(deals, range, file, (end, to), pending);
+                        last |= self.claim_hole(dealer, range, file, (end, to), pending);
                     }
                 }
                 Extent::Data(to) => {
@@ -285,9 +285,9 @@ impl OpenFiles {
                     let got = self.read_data(range, file, at, want, buffer, pending)?;
                     at += got as u64;
                     if got < want && range.size == UNKNOWN_SIZE {
-                        deals.found_end(range.file, at);
+                        dealer.found_end(range.file, at);
                         pending.last.push(range.file);
-                        return deals.end_file(range, file, at);
+                        return dealer.end_file(range, file, at);
                     }
                     if got < want {
                         return Err(changed(&file.path));
@@ -297,7 +297,7 @@ impl OpenFiles {
         }
         if last && range.size != UNKNOWN_SIZE {
             pending.last.push(range.file);
-            return deals.end_file(range, file, range.size);
+            return dealer.end_file(range, file, range.size);
         }
         Ok(())
     }
@@ -357,13 +357,13 @@ impl OpenFiles {
     /// whether the file is then fully dealt.
     fn claim_hole(
         &self,
-        deals: &dyn RangeDealer,
+        dealer: &dyn RangeDealer,
         range: &Range,
         file: &OpenFile,
         (from, to): (u64, u64),
         pending: &mut Pending<'_>,
     ) -> bool {
-        let Some(((offset, len), last)) = deals.claim_hole(range.file, from, to) else { return false };
+        let Some(((offset, len), last)) = dealer.claim_hole(range.file, from, to) else { return false };
         self.push_hole(range, file, offset, len, pending);
         last
     }
@@ -378,7 +378,7 @@ impl OpenFiles {
     /// The file cannot be read, or has changed since it was offered.
     pub fn check(
         &self,
-        deals: &dyn RangeDealer,
+        dealer: &dyn RangeDealer,
         range: &Range,
         crc32c: u32,
         buffer: &mut RecordBuffer,
@@ -388,7 +388,7 @@ impl OpenFiles {
         let file = self.file(range)?;
         let sum = self.sum_of(range, &file, buffer, is_over);
         let sum = sum.and_then(|sum| Self::check_unchanged(range, &file).map(|()| sum));
-        self.release(deals, range);
+        self.release(dealer, range);
         Ok(sum?.filter(|sum| sum.crc32c == crc32c))
     }
 
