@@ -276,7 +276,7 @@ mod tests {
     struct Shut(Mutex<Vec<String>>);
 
     impl Guard for Shut {
-        fn agree(&self, path: &RelPath, _change: Change, _is_there: &dyn Fn() -> bool) -> Result<()> {
+        fn agree(&self, path: &RelPath, _change: Change, _exists: &dyn Fn() -> bool) -> Result<()> {
             if path.to_string().contains("shut") { Err(Error::Escapes(path.to_string())) } else { Ok(()) }
         }
 
@@ -315,7 +315,7 @@ mod tests {
     struct AgreesOnce(Mutex<u32>);
 
     impl Guard for AgreesOnce {
-        fn agree(&self, path: &RelPath, _change: Change, _is_there: &dyn Fn() -> bool) -> Result<()> {
+        fn agree(&self, path: &RelPath, _change: Change, _exists: &dyn Fn() -> bool) -> Result<()> {
             let mut calls = self.0.lock();
             *calls += 1;
             if *calls > 1 { Err(Error::Escapes(path.to_string())) } else { Ok(()) }

@@ -53,7 +53,7 @@ pub use removal::{Overseer, remove_all, remove_all_while, remove_tree};
 /// In which order the bytes of a file can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// Any range at any time, and once more later.
+    /// Any range at any time, also one that was written before.
     Anywhere,
     /// From the first byte to the last, each once.
     InOrder,
@@ -78,7 +78,7 @@ pub struct Capabilities {
     pub sparse: bool,
     /// What is written is kept.
     pub keeps: bool,
-    /// Directories can be listed, as far as the store knows by now.
+    /// Directories can be listed. A store may learn only at its first request that they cannot.
     pub lists: bool,
 }
 

@@ -15,7 +15,7 @@ pub const PACK_FILES_MAX: usize = 64;
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 /// Bytes at which a frame of many small things is closed.
 pub const FRAME_BYTES_AIM: usize = 64 << 10;
-/// Directories above a source whose tokens its sender sends; paths of Linux have 2,048 components at the most.
+/// The most directories above a source whose tokens the sender sends; paths of Linux have 2,048 components at the most.
 pub const LINEAGE_MAX: usize = 2048;
 
 /// Entries offered by the sender and not yet settled. At 300 ms and two round trips each, 20,480 entries in flight
