@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-/// The age at which an unknown file is reported, milliseconds before the listing began: an upload is entered into the catalogue only when
-/// it is whole.
+/// The least age of an unknown file that is reported, milliseconds before the listing began. A younger file may be an upload, which is
+/// entered into the catalogue only when it is whole.
 pub const YOUNG_MS: i64 = 24 * 3_600_000;
 
 /// A file of a listing of the endpoint.

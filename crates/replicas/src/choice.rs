@@ -73,9 +73,9 @@ impl Shortage {
     }
 }
 
-/// Chooses endpoints for a group of files; returns indices of `candidates`, best first. Endpoints with most bytes of the group come first:
-/// these bytes need not be moved. Then as few endpoints as possible share a site: copies at one site are lost together. The weights decide
-/// the rest: over many groups each endpoint gets its part, and an endpoint that is added or removed changes the choice of few groups
+/// Chooses endpoints for a group of files; returns indices of `candidates`, best first. Endpoints with the most bytes of the group come
+/// first: these bytes need not be moved. Then as few endpoints as possible share a site: copies at one site are lost together. The weights
+/// decide the rest: over many groups each endpoint gets its part, and an endpoint that is added or removed changes the choice of few groups
 /// (rendezvous hashing with weights).
 ///
 /// # Errors
@@ -193,7 +193,11 @@ mod tests {
         for group in 0..50 {
             let two = chosen(&candidates, Choice { copies: 2, bytes: 1, group });
             assert!(two.contains(&"b1"), "{two:?}");
-            assert_eq!(chosen(&candidates, Choice { copies: 3, bytes: 1, group }).len(), 3, "three are three");
+            assert_eq!(
+                chosen(&candidates, Choice { copies: 3, bytes: 1, group }).len(),
+                3,
+                "each endpoint is chosen once"
+            );
         }
     }
 
