@@ -95,8 +95,8 @@ fn chunks<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
     })
 }
 
-/// `(…), (…)` with placeholders: `?` for SQLite, which searches all earlier placeholders for each numbered one; `$1`, `$2`, … for PostgreSQL,
-/// which has only numbered ones.
+/// `(…), (…)` with placeholders: `?` for SQLite, which would search all earlier placeholders for each numbered one; `$1`, `$2`, … for
+/// PostgreSQL, which has only numbered ones.
 pub fn placeholders(is_sqlite: bool, rows: usize, columns: usize) -> String {
     let mut text = String::with_capacity(rows * columns * 6);
     for row in 0..rows {

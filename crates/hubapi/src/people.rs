@@ -1,4 +1,4 @@
-//! Requests for people beside jobs and data: estimates, repeats, share links, the audit trail.
+//! Requests of people besides those for jobs and data: estimates, repeats, share links, marks of links, the audit trail.
 
 use model::v1::hub::{
     Estimate, HubActions, JobOrder, Link, LinkMark, Repeat, RepeatOrder, Repeats, ShareLink, ShareLinkOrder, ShareLinks,
