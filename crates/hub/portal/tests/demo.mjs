@@ -64,7 +64,7 @@ try {
   const limited = await limitedTo8(page);
   console.log(`${megabits(before)} below a mark of a half, ${megabits(halved)} below one of a fifth, ${megabits(limited)} with a limit of 8`);
   await isAccessible(page, "a limited transfer");
-  await page.getByLabel("No faster than, Mbit/s").fill("0");
+  await page.getByLabel("Rate limit, Mbit/s").fill("0");
   await page.getByRole("button", { name: "Limit", exact: true }).click();
   await page.goto(`${HUB}/operate`);
   await setMark(page, mark, "50");
@@ -114,7 +114,7 @@ async function limitedTo8(page) {
   for (;;) {
     const id = await longTransfer(page);
     await page.goto(`${HUB}/transfers/${id}`);
-    await page.getByLabel("No faster than, Mbit/s").fill("8");
+    await page.getByLabel("Rate limit, Mbit/s").fill("8");
     await page.getByRole("button", { name: "Limit", exact: true }).click();
     const bitS = await settled(page, () => rateOf(page, id), (bitS) => bitS === undefined || bitS < 9e6);
     if (bitS !== undefined) return bitS;

@@ -61,7 +61,7 @@ export function NewTransfer() {
           <div aria-live="polite">{estimate && <EstimateText of={estimate} />}</div>
         </fieldset>
         <label>Repeat every night at (UTC; empty: move once, now) <input type="time" value={at} onInput={(event) => setAt(event.currentTarget.value)} /></label>
-        <label>No faster than, Mbit/s (empty: no limit) <input type="number" min="0" step="any" value={limit} onInput={(event) => setLimit(event.currentTarget.value)} /></label>
+        <label>Rate limit, Mbit/s (empty: no limit) <input type="number" min="0" step="any" value={limit} onInput={(event) => setLimit(event.currentTarget.value)} /></label>
         <label>URL to post the job to when it has ended (optional) <input type="url" value={notify} placeholder="https://…" onInput={(event) => setNotify(event.currentTarget.value)} size={40} /></label>
         <button type="submit">Move</button>
         <Trouble problem={problem} />
@@ -70,7 +70,7 @@ export function NewTransfer() {
   );
 }
 
-/** The rate of scp and sftp over 100 ms there and back: they have 2 MiB in flight (the channel window of OpenSSH). */
+/** The rate of scp and sftp over a round-trip time of 100 ms: they have 2 MiB in flight (the channel window of OpenSSH). */
 const OLD_TOOL_BIT_S = (2 * 1024 * 1024 * 8) / 0.1;
 
 function EstimateText({ of }: { of: Estimate }) {

@@ -102,7 +102,7 @@ function Limit({ job, onChange }: { job: Job; onChange: (bitS: number) => void }
   };
   return (
     <form class="bar" onSubmit={submit}>
-      <label>No faster than, Mbit/s <input type="number" min="0" step="any" value={megabits} placeholder="no limit" onInput={(event) => setMegabits(event.currentTarget.value)} /></label>
+      <label>Rate limit, Mbit/s <input type="number" min="0" step="any" value={megabits} placeholder="no limit" onInput={(event) => setMegabits(event.currentTarget.value)} /></label>
       <button type="submit">Limit</button>
     </form>
   );

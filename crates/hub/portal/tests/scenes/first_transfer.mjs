@@ -36,7 +36,7 @@ export async function firstTransfer() {
   await page.getByLabel("Approximate size, GB").fill("1000");
   await page.getByRole("button", { name: "Estimate" }).click();
   await page.getByText(/About .* for 1.00 TB at/).waitFor();
-  await page.getByLabel("No faster than, Mbit/s").fill("800");
+  await page.getByLabel("Rate limit, Mbit/s").fill("800");
   await page.getByRole("button", { name: "Estimate" }).click();
   await page.getByText("at 800 Mbit/s: the limit of the job").waitFor();
   await page.getByRole("button", { name: "Move" }).click();
