@@ -1,4 +1,4 @@
-//! Delegated proxies, as client certificates for storages and as PEM for nodes.
+//! Delegated proxy certificates (RFC 3820), as client certificates for storages and as PEM for nodes.
 
 use auth::client_certificate::ClientCertificate;
 

@@ -1,4 +1,4 @@
-//! Proxies that users have delegated to the hub, and the requests that they sign to delegate one.
+//! Proxy certificates (RFC 3820) that users have delegated to the hub, and the certificate requests that they sign to delegate one.
 
 use std::fmt;
 

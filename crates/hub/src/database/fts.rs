@@ -1,4 +1,4 @@
-//! State for the FTS API beside the queue: cancelled files, banned users, tokens of files, changes of its configuration.
+//! State for the FTS API besides the queue: cancelled files, banned users, tokens of files, changes of its configuration.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -126,7 +126,7 @@ impl Database {
     /// # Errors
     /// The database cannot be written.
     pub async fn remove_ended_tokens(&self) -> Result<()> {
-        // Most hubs have no tokens, so that nothing is written.
+        // Most hubs have no tokens: this read spares them a write.
         let sql = "SELECT 1 FROM file_tokens t JOIN files f ON f.id = t.file WHERE f.state IN (3, 4, 5) LIMIT 1";
         if sqlx::query(sql).fetch_optional(&self.pool).await?.is_none() {
             return Ok(());

@@ -25,7 +25,7 @@ impl Database {
     /// # Errors
     /// The database cannot be written: nothing has changed.
     pub async fn take_notice(&self, now: i64, lease_ms: i64) -> Result<Option<Notice>> {
-        // Most hubs have no notices, so that nothing is written.
+        // Most hubs have no notices: this read spares them a write.
         let any = AssertSqlSafe(format!("SELECT 1 FROM jobs WHERE {DUE} LIMIT 1"));
         if sqlx::query(any).bind(now).fetch_optional(&self.pool).await?.is_none() {
             return Ok(None);

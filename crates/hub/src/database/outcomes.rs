@@ -25,14 +25,14 @@ pub enum Outcome {
     Retry {
         /// The time, milliseconds since 1970.
         not_before: i64,
-        /// Whose fault it was, by the word of receipts.
+        /// Whose fault it was, in the word that receipts use (`peer`, `path`, …).
         fault: String,
         /// The reason, one sentence.
         reason: String,
     },
     /// It failed, and will not be tried again from this source.
     Failed {
-        /// Whose fault it was, by the word of receipts.
+        /// Whose fault it was, in the word that receipts use (`peer`, `path`, …).
         fault: String,
         /// The reason, one sentence.
         reason: String,
@@ -74,7 +74,7 @@ pub(super) struct JobCounts {
     moved: i64,
 }
 
-/// A file of a running transfer, before its outcome is stored.
+/// A file of a running transfer, or a file that waits and fails, before its outcome is stored.
 struct RunningFile {
     id: i64,
     job: i64,

@@ -28,7 +28,7 @@ pub struct SiteRecordRow {
 /// A round in which every site confirms its record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteRoundRow {
-    /// The last day on which sites can answer, since 1970.
+    /// The last day on which sites can answer, in days since 1970.
     pub deadline: i64,
     /// The URL that reminders are posted to; empty for none.
     pub notify: String,

@@ -87,7 +87,7 @@ impl Database {
              JOIN jobs j ON j.number = f.job JOIN file_facts x ON x.id = s.file \
              WHERE {condition} AND s.not_before <= $1 ORDER BY s.endpoint, s.request, s.file LIMIT $2"
         );
-        // Most hubs have no tape, so that nothing is written.
+        // Most hubs have no tape: this read spares them a write.
         let any = sqlx::query("SELECT file FROM stages LIMIT 1").fetch_optional(&self.pool).await?;
         if any.is_none() {
             return Ok(Vec::new());

@@ -199,9 +199,9 @@ struct NumberedFile<'a> {
 /// The files of all jobs in one list.
 fn numbered<'a>(jobs: &'a [NewJob], first_job: i64, first_file: i64, queue_ids: &QueueIds) -> Vec<NumberedFile<'a>> {
     let files = (first_job..).zip(jobs).flat_map(|(number, job)| job.files.iter().map(move |file| (number, job, file)));
-    let number = |(id, (job, of, file)): (i64, (i64, &'a NewJob, &'a NewFile))| {
+    let number = |(id, (job, new_job, file)): (i64, (i64, &'a NewJob, &'a NewFile))| {
         let queue = queue_ids.get(&file.queue).copied().unwrap_or_default();
-        NumberedFile { id, job, queue, expires: of.expires, file }
+        NumberedFile { id, job, queue, expires: new_job.expires, file }
     };
     (first_file..).zip(files).map(number).collect()
 }

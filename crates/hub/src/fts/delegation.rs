@@ -1,5 +1,6 @@
-//! Delegation by GridSite's protocol, as FTS clients use it: the hub makes a key and a certificate request, the client signs a proxy for it
-//! with its own certificate or proxy, and the hub uses the proxy at storages in its owner's name. The key never leaves the hub.
+//! Delegation by GridSite's protocol, as FTS clients use it: the hub makes a key and a certificate request, the client signs a proxy
+//! certificate (RFC 3820) for it with its own certificate or proxy, and the hub uses the proxy at storages in its owner's name. The key never
+//! leaves the hub.
 
 use auth::x509::{PublicKey, public_key};
 use axum::body::Body;

@@ -25,9 +25,9 @@ pub struct FtsFacts {
     pub delegation: String,
     /// The parameters that the client sent, except those with fields of their own.
     pub params: Map<String, Value>,
-    /// The storages of the first source and of the last destination.
+    /// The storage of the first file's first source.
     pub source_se: String,
-    /// See `source_se`.
+    /// The storage of the last file's first destination.
     pub dest_se: String,
     /// How the client wants the next of several sources to be chosen.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,16 +4,17 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use crate::database::{Database, Result};
 
-/// A name, and all names that contain it.
+/// A name, and all names that contain it at any depth.
 pub(super) const ABOVE: &str = "WITH RECURSIVE above(id) AS (SELECT CAST($1 AS BIGINT) UNION SELECT c.parent FROM contents c \
                      JOIN above a ON c.child = a.id)";
-/// The datasets that are a name or lie below it. Only containers are followed: their children are not files.
+/// The datasets at or below a name: the name itself if it is a dataset, and all datasets that it contains. Only containers are followed:
+/// the children of a dataset are files.
 const BELOW: &str = "WITH RECURSIVE below(id) AS (SELECT CAST($1 AS BIGINT) UNION SELECT c.child FROM below b \
                      JOIN names p ON p.id = b.id AND p.kind = 2 JOIN contents c ON c.parent = b.id) \
                      SELECT b.id FROM below b JOIN names n ON n.id = b.id AND n.kind = 1 ORDER BY b.id";
 
 impl Database {
-    /// The datasets that are a name or lie below it.
+    /// The datasets at or below a name.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -23,7 +24,7 @@ impl Database {
     }
 }
 
-/// The datasets that are a name or lie below it.
+/// The datasets at or below a name.
 pub(super) async fn datasets_below(connection: &mut AnyConnection, name: i64) -> Result<Vec<i64>> {
     let rows = sqlx::query(BELOW).bind(name).fetch_all(connection).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()

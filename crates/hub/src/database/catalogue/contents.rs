@@ -62,7 +62,7 @@ impl Database {
             .change(move |connection| {
                 Box::pin(async move {
                     let parent = names::find(connection, &parent).await?;
-                    let children = children_of(connection, &children).await?;
+                    let children = as_children(connection, &children).await?;
                     attach(connection, &parent, &children, &account, now).await
                 })
             })
@@ -78,7 +78,7 @@ impl Database {
             .change(move |connection| {
                 Box::pin(async move {
                     let parent = names::find(connection, &parent).await?;
-                    let children = children_of(connection, &children).await?;
+                    let children = as_children(connection, &children).await?;
                     detach(connection, &parent, &children, &account, now).await
                 })
             })
@@ -86,8 +86,8 @@ impl Database {
     }
 }
 
-/// The children of these names; a name that does not exist is refused.
-async fn children_of(connection: &mut AnyConnection, wanted: &[DataName]) -> Result<Vec<Child>> {
+/// These names as children of another one; a name that does not exist is refused.
+async fn as_children(connection: &mut AnyConnection, wanted: &[DataName]) -> Result<Vec<Child>> {
     let found = names::find_all(connection, wanted).await?;
     let child = |name: &DataName| match found.get(name) {
         Some(row) => Ok(Child { id: row.id, kind: row.kind, bytes: row.bytes }),

@@ -89,8 +89,8 @@ async fn replica_facts(
     Ok(all)
 }
 
-/// Bytes of files that an endpoint needs new space for: it does not have the file, or no rule holds its copy, which may then be deleted for
-/// others.
+/// The bytes for which an endpoint needs new space: those of files that it does not have, and of available copies that no rule holds, since
+/// such a copy may be deleted to make room.
 pub(super) async fn missing_bytes(connection: &mut AnyConnection, endpoint: &str, files: &[(i64, i64)]) -> Result<i64> {
     let store = stores::id(connection, endpoint).await?;
     let known = replica_facts(connection, store, files).await?;

@@ -109,7 +109,7 @@ impl Placing {
         Ok(placing)
     }
 
-    /// Sets the quota of each candidate to the smallest rest of the quotas that apply to it.
+    /// Sets the quota of each candidate to the least that is left of the quotas that apply to it.
     fn update_quota_bytes(&mut self) {
         for (candidate, quotas) in self.candidates.iter_mut().zip(&self.quotas_of_candidate) {
             candidate.quota_bytes = quotas.iter().map(|at| self.quotas[*at].left).min();

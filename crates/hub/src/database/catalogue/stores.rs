@@ -10,7 +10,7 @@ use crate::database::{Database, Result};
 /// The replicas that the catalogue has at an endpoint: existing ones, and those that rules want.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreUse {
-    /// Its number.
+    /// The number of the endpoint.
     pub id: i64,
     /// Files.
     pub files: i64,
