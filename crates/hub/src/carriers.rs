@@ -44,7 +44,8 @@ const LIMIT_AGAIN: Duration = Duration::from_secs(60);
 /// A limit is sent again only if it changes by more than this part.
 const LIMIT_CHANGE: f64 = 0.01;
 
-/// The pause between two requests to a silent node to end a transfer that it may have, and how many requests are sent.
+/// A node that does not answer may have a transfer that the hub has given up: the pause between two requests to cancel it, and the most
+/// requests.
 const ABANDON_EVERY: Duration = Duration::from_secs(2);
 const ABANDON_TRIES: u32 = 300;
 

@@ -12,7 +12,7 @@ pub struct LivingHubs {
 }
 
 impl LivingHubs {
-    /// The members when this hub is the only one.
+    /// The living hubs when this hub is the only one.
     pub fn alone(own: String) -> LivingHubs {
         LivingHubs { living: vec![own.clone()], own }
     }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_members_is_reported_once() {
+    fn a_change_of_the_hubs_is_reported_once() {
         let mut hubs = LivingHubs::alone("a".into());
         assert!(hubs.is_alone() && !hubs.set_living(vec![]) && hubs.set_living(vec!["b".into()]));
         assert!(!hubs.set_living(vec!["b".into(), "a".into()]) && hubs.is_living("b") && !hubs.is_alone());

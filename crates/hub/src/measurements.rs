@@ -1,4 +1,4 @@
-//! What was measured between sites. The watch measures; it answers if it runs in the process of the hub.
+//! What the watch has measured between sites. The hub knows it only if the watch runs in the same process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -46,7 +46,7 @@ pub struct PlanInput<'a> {
     pub usable: &'a [f64],
     /// The queues with files that wait or run.
     pub queues: &'a [Queue],
-    /// How long the oldest file of each has waited.
+    /// How long the oldest file of each queue has waited.
     pub waited: &'a HashMap<i64, Duration>,
     /// The running transfers.
     pub running: &'a [PlannedTransfer],
@@ -54,7 +54,7 @@ pub struct PlanInput<'a> {
     pub caps: &'a HashMap<i64, f64>,
     /// The state of the promises, for queues with a deadline.
     pub promised: &'a HashMap<i64, PromiseStatus>,
-    /// Endpoints that get no new transfers after failures, each with the end of this time as a text.
+    /// Endpoints that get no new transfers for a time after failures, each with the end of that time as a text.
     pub broken: &'a HashMap<String, String>,
     /// The number of copies at once between the servers of a pair, for pairs whose rate cannot be limited.
     pub copies: &'a HashMap<Pair, u32>,
@@ -181,7 +181,7 @@ fn aggregate(input: &PlanInput<'_>, queue: &Queue, path: Vec<u32>) -> Aggregate 
     let key = &queue.key;
     let (community, activity) = input.topology.shares(&key.community, &key.activity);
     let waited = input.waited.get(&queue.id).copied().unwrap_or_default();
-    // The numbers of groups must only differ: they are hashes of the names.
+    // Different groups only need different numbers: these are hashes of the names.
     let number = |parts: &[&str]| {
         let text = parts.join("\0");
         text.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))

@@ -56,7 +56,7 @@ pub enum TransferResult {
     },
     /// It failed, or was refused.
     Failed {
-        /// Whose fault it was, by the word of receipts.
+        /// Whose fault it was, in the word that receipts use (`peer`, `path`, …).
         fault: String,
         /// The reason, one sentence.
         reason: String,

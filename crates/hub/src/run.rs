@@ -65,7 +65,7 @@ pub struct HubConfig {
     pub collaboration: Option<Collaboration>,
     /// Parts of the API that other crates answer.
     pub parts: Vec<ApiPart>,
-    /// What is measured between sites, if something measures.
+    /// Answers with what is measured between sites; `None` if no watch runs in this process.
     pub measurements: Option<Measurements>,
 }
 

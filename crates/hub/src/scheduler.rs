@@ -115,7 +115,7 @@ impl Scheduler {
     }
 
     /// Records that this hub is alive, and reads from the database what other hubs have changed.
-    async fn refresh_members(&mut self) -> Result<()> {
+    async fn sync_with_hubs(&mut self) -> Result<()> {
         if self.beat_at.is_some_and(|at| at.elapsed() < HUB_BEAT_EVERY) {
             return Ok(());
         }
@@ -171,7 +171,7 @@ impl Scheduler {
 
     /// Runs one round: brings what has changed into the plan, and carries the plan out.
     async fn run_round(&mut self) -> Result<()> {
-        self.refresh_members().await?;
+        self.sync_with_hubs().await?;
         let topology = self.hub.topology.load_full();
         if self.expired_at.is_none_or(|at| at.elapsed() >= EXPIRE_EVERY) {
             self.hub.database.expire_files(time::now()).await?;
@@ -312,7 +312,7 @@ impl Scheduler {
         let Some(carrier) = carrier::carrier(topology, queue) else {
             return self.fail_without_carrier(queue).await;
         };
-        // A transfer that has begun in this round may be the one that tries an endpoint after failures.
+        // After failures only one transfer tries an endpoint again: it may have begun earlier in this round.
         if self.is_broken(&queue.key.source) || self.is_broken(&queue.key.target) {
             return Ok(());
         }

@@ -55,7 +55,7 @@ pub struct HubState {
     pub catalogue_wake: Notify,
     /// The audit trail.
     pub audit_trail: AuditTrail,
-    /// What is measured between sites, if something measures.
+    /// Answers with what is measured between sites; `None` if no watch runs in this process.
     pub measurements: Option<Measurements>,
     /// Bounds the number of event streams.
     pub event_streams: Semaphore,
@@ -107,7 +107,7 @@ impl HubState {
         })
     }
 
-    /// What is measured between sites now; nothing if nothing measures.
+    /// What is measured between sites now; empty if no watch runs in this process.
     pub fn measured_paths(&self) -> MeasuredPaths {
         self.measurements.iter().flat_map(|measurements| measurements()).collect()
     }

@@ -135,7 +135,8 @@ impl Topology {
         path
     }
 
-    /// The links between two endpoints, and whether each is crossed in reverse. Both directions of a link that is not duplex are one.
+    /// The links between two endpoints, and whether each is crossed in reverse. A link that is not duplex is never crossed in reverse: its
+    /// two directions share one capacity.
     pub fn links_of_pair(&self, source: &str, target: &str) -> Vec<(String, bool)> {
         let links = self.links_between(source, target).into_iter();
         links

@@ -1,9 +1,9 @@
 //! The twin of a collaboration: what the hub knows of endpoints, links, marks, routes and queues, as the text of a scenario; and what would
 //! happen if something were different.
 //!
-//! What the watch measured between two sites stands in the twin as a path of its own, which transfers of this pair cross besides the links.
+//! What the watch measured between two sites is a path of its own in the twin: transfers of this pair cross it besides the links.
 //!
-//! Does not know: the network behind the described links. A link that fails has no detour in a twin.
+//! What a twin does not know: the network behind the described links. A link that fails has no detour in a twin.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -321,7 +321,8 @@ impl Names {
     }
 }
 
-/// The letters, digits and hyphens of a name.
+/// The beginning of a name in lower case, with hyphens for all characters but letters and digits. If only digits or nothing is left,
+/// an `x` is put before it.
 fn plain(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let text: String = name.chars().take(Names::PREFIX_CHARS).map(letter).collect();

@@ -10,7 +10,7 @@ use crate::time;
 
 /// Days or names on a page, unless the request gives a limit.
 const PAGE: usize = 100;
-/// The last days that are counted, unless the request gives a number.
+/// How many of the last days are counted, unless the request gives a number.
 const DAYS: i64 = 30;
 const DAY_MS: i64 = 24 * 3_600_000;
 

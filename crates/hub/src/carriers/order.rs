@@ -19,9 +19,9 @@ pub(super) fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Or
     let is_source = source.starts_with('/');
     let mut order = Order::new(claim.id, source, target);
     let options = file.options();
-    let is_described = |file: &ClaimedFile| file.expected() != Expected::default();
+    let has_expectation = |file: &ClaimedFile| file.expected() != Expected::default();
     // Only an order that lists its files can give size and checksum of each; the size of a tree is a guess.
-    if !options.recursive && (claim.files.len() > 1 || is_described(file)) {
+    if !options.recursive && (claim.files.len() > 1 || has_expectation(file)) {
         let one = |file: &ClaimedFile| {
             let (source, target) = ends(topology, &claim.carrier, file);
             OrderFile { source, target, bytes: file.expected().bytes, checksum: file.checksum.clone() }
@@ -55,13 +55,14 @@ pub(super) fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Or
 /// Whether one transfer can move both files: they have the same options, and their sources and targets are in the same export or on the
 /// same server.
 pub fn can_share_transfer(first: &ClaimedFile, other: &ClaimedFile) -> bool {
-    let is_alone = |file: &ClaimedFile| [&file.source, &file.target].iter().any(|url| url.contains(['?', '#']));
+    let has_query_or_fragment =
+        |file: &ClaimedFile| [&file.source, &file.target].iter().any(|url| url.contains(['?', '#']));
     first.options == other.options
         && first.tokens == other.tokens
         && first.overwrites() == other.overwrites()
         && !first.options().recursive
-        && !is_alone(first)
-        && !is_alone(other)
+        && !has_query_or_fragment(first)
+        && !has_query_or_fragment(other)
         && first.checksum.is_some() == other.checksum.is_some()
         && root(&first.source) == root(&other.source)
         && root(&first.target) == root(&other.target)

@@ -26,7 +26,7 @@ use crate::topology::StoragePlace;
 
 /// How often the hub looks for audits to make.
 const POLL_EVERY: Duration = Duration::from_secs(2);
-/// How often progress is recorded. Another hub takes the audit when no progress has been recorded for longer.
+/// How often progress is recorded. Each record renews the lease of the audit; another hub takes the audit when the lease has ended.
 const RECORD_EVERY: Duration = Duration::from_secs(30);
 /// The most findings that are read at once.
 const PAGE: i64 = 1_000;
@@ -133,7 +133,7 @@ fn place(hub: &HubState, endpoint: &str) -> std::result::Result<StoragePlace, St
     hub.topology.load().storage.get(endpoint).cloned().ok_or_else(|| format!("{endpoint} has no storage"))
 }
 
-/// The server of an endpoint, and the path there of a path below the endpoint's directory.
+/// The server of an endpoint, and the path on this server of `path`, which is below the endpoint's directory.
 fn server(hub: &HubState, place: &StoragePlace, path: &str) -> std::result::Result<(Dav, RelPath), String> {
     hub.servers.file(&hub.topology.load(), &place.endpoint, &place.url_of_path(path))
 }

@@ -127,7 +127,7 @@ impl<'a> Occupancy<'a> {
                 kind: ConstraintKind::Transfers,
                 name: format!("{source} to {target}"),
                 text: format!(
-                    "{source} and {target} copy between themselves, {most} files at once, because more were not found to help: \
+                    "{source} and {target} copy between themselves, at most {most} files at once now, because more were not faster: \
                      only their number can be set, not their rate"
                 ),
             }),

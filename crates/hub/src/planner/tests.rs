@@ -46,7 +46,7 @@ fn queue(id: i64, target: &str, community: &str, queued: i64) -> Queue {
     Queue { id, key, queued, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0, limit: None }
 }
 
-/// The inputs of a round beside the queues and the transfers.
+/// The inputs of a round besides the queues and the transfers.
 #[derive(Default)]
 struct Conditions {
     caps: HashMap<i64, f64>,

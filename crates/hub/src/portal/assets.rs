@@ -42,7 +42,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     FILES.iter().map(asset).collect()
 });
 
-/// The answer to a request for a page or a file of the portal; `None` for other requests. Pages may send requests to these origins: files
+/// The answer to a request for a page or a file of the portal; `None` for other requests. Pages may send requests to `origins`: files
 /// are moved between their servers and the browser.
 pub fn answer(head: &Parts, origins: impl FnOnce() -> BTreeSet<String>) -> Option<Response> {
     if !matches!(head.method, Method::GET | Method::HEAD) {

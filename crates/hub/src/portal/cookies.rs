@@ -15,7 +15,7 @@ pub struct BrowserRequest<'a> {
     pub is_secure: bool,
 }
 
-/// The requests, beside those of the portal's own pages, that a browser sends a cookie with.
+/// The requests, besides those of the portal's own pages, that a browser sends a cookie with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SameSite {
     /// No other requests.

@@ -1,6 +1,6 @@
 //! The catalogue of sites: answers to the questionnaire, their checks, the confirmation round, reminders.
 //!
-//! Does not know: the questions and the rules; they are `plan::catalogue`'s.
+//! What this module does not know: the questions and the rules that check answers. They are in `plan::catalogue`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

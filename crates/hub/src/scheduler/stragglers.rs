@@ -1,7 +1,7 @@
 //! Stragglers at the end of a job: ends a slow transfer whose files another source would deliver much faster.
 //!
 //! The two sources cannot compete, since a node refuses a second writer of a target: the slow transfer is ended, and its files are begun at
-//! their next source. The bytes of them that had arrived are moved twice; each job has a budget for such bytes.
+//! their next source. Their bytes that had arrived are moved twice; each job has a budget for such bytes.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -16,8 +16,8 @@ pub struct Resource {
     pub others: f64,
 }
 
-/// The part of the bytes on a link that is payload. Of a packet of 1,500 bytes, 1,428 are left by the headers of IPv6 and TCP; TLS takes 22
-/// of every 16 KiB of these. Of larger packets, the part is larger.
+/// The part of the bytes on a link that is payload. In a packet of 1,500 bytes, the headers of IPv6 and TCP leave 1,428 bytes; TLS
+/// takes 22 of every 16 KiB of these. In larger packets the part is larger.
 const PAYLOAD_PART: f64 = 0.95;
 
 impl Resource {

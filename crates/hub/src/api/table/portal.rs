@@ -1,4 +1,4 @@
-//! The routes of the portal beside those of the queue and the catalogue: sessions, folders and files, share links, the audit trail.
+//! The routes of the portal besides those of the queue and the catalogue: sessions, folders and files, share links, the audit trail.
 
 use model::v1::hub::Role;
 use web::routes::{Answer, Route};
