@@ -37,7 +37,7 @@ pub enum NameError {
     },
     /// The name has a part or a character that a name may not have.
     #[error(
-        "{0:?} is not a valid name: no empty part between slashes, no part '.' or '..', no '\\', ':' or control character, no space at the ends"
+        "{0:?} is not a valid name: no empty part between slashes, no part '.' or '..', no '\\', ':' or control character, no outer space"
     )]
     Name(String),
 }
