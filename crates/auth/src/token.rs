@@ -111,7 +111,7 @@ pub fn peek(token: &str) -> Result<UnverifiedToken, TokenError> {
 /// Verifies a token: the issuer signed it, it is for one of these audiences, and it is valid at the time `now`, seconds since 1970.
 ///
 /// # Errors
-/// [`TokenError`], with the reason. Only [`TokenError::UnknownKid`] could pass with newer keys.
+/// [`TokenError`], with the reason. Only after [`TokenError::UnknownKid`] may newer keys of the issuer give another result.
 pub fn verify(token: &str, issuer: &Issuer, jwks: &Jwks, audiences: &[String], now: i64) -> Result<Claims, TokenError> {
     claims::read(&verified_payload(token, &issuer.iss, jwks)?, issuer, audiences, now)
 }

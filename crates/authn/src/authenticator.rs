@@ -226,7 +226,7 @@ impl Authenticator {
             tracing::warn!(
                 issuer = issuer.iss,
                 remedy,
-                "no audience is set for this service: tokens for one are refused"
+                "this service has no audience: only tokens for any audience are accepted"
             );
         }
         Ok(checked?)

@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 const WAITING_MAX: usize = 128;
 /// Failures are forgotten this long after the last one.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
-/// Client prefixes that are remembered.
+/// The most client prefixes whose failures are remembered.
 const REMEMBERED_MAX: usize = 65_536;
 
 /// Failures to authenticate, by client prefix: how many, and when the last one was.

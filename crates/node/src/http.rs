@@ -152,8 +152,8 @@ impl HttpService {
     }
 
     /// The preparation of a socket before it connects, for a copy with a SciTag; none without a SciTag.
-    pub fn prepare(&self, mark: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
-        mark.map(fireflies::prepare)
+    pub fn prepare(&self, tag: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
+        tag.map(fireflies::prepare)
     }
 
     /// The boundary between the parts of a multipart answer: random, so that no file holds it.

@@ -9,7 +9,7 @@
 //! - The differences are added to the totals and to the top talkers ([`Flows`]) once a second, when a request ends, and when the
 //!   metrics are read: the locks are taken per request, never per block.
 //!
-//! What this module does not know: the names of the metrics ([`reading`]), and who may read them.
+//! What this module does not know: the names of the metrics ([`snapshot`]), and who may read them.
 
 mod live;
 mod process;

@@ -65,7 +65,7 @@ impl Nics {
         Ok(Rates { received: rate(now.received, before.received), sent: rate(now.sent, before.sent), span, interfaces })
     }
 
-    /// The newest reading that is old enough to compare with.
+    /// The newest reading that is old enough for a precise rate; without one, the oldest that is at least [`FIRST_SPAN`] old.
     fn before(&self, now: &CounterReading) -> Option<CounterReading> {
         let kept = self.0.lock();
         let age = |count: &&CounterReading| now.at.saturating_duration_since(count.at);

@@ -384,7 +384,7 @@ impl Task {
         self.runs.iter().find(|(_, run)| is_now(run)).map(|(id, _)| *id)
     }
 
-    /// iperf3 comes from the lead, or from the source that the test names by its address.
+    /// Whether an address is that of the lead, or of the source that the test names by its address: iperf3 comes from one of these.
     fn is_lead_or_source(&self, from: IpAddr) -> bool {
         let source = self.task["test"]["spec"]["source"].as_str().and_then(|text| text.parse::<IpAddr>().ok());
         self.lead == from || source == Some(from)

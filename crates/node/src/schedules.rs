@@ -53,7 +53,7 @@ struct ScheduleRecord {
 /// A schedule and its state.
 struct Entry {
     record: Arc<ScheduleRecord>,
-    /// The key of its stream at the driver of streams.
+    /// The number by which [`Streams`] knows its stream.
     key: u64,
     /// The time of its next run, or of the next attempt at its stream; seconds since 1970.
     due_s: f64,

@@ -5,7 +5,8 @@
 //! with a `path` each, below the export, until the end of its input. It answers with a line of JSON for each path, with an `error` if
 //! something failed:
 //!
-//! - `recall`: copies files to disk; a line as soon as a file is on disk, in any order, so that a library may sort them by cartridge;
+//! - `recall`: copies files to disk; answers a line as soon as a file is on disk, in any order, so that a library may sort the files
+//!   by cartridge;
 //! - `archive`: copies files to tape;
 //! - `release`: files need not stay on disk any longer;
 //! - `locality`: where files are, with a `locality` of the tape REST API (`DISK`, `TAPE`, `DISK_AND_TAPE`, `LOST`, `NONE`, `UNAVAILABLE`).

@@ -22,7 +22,7 @@ use store::{Error, Extent, Result, Source, Stat};
 pub(crate) const CHUNK_BYTES: u64 = 8 << 20;
 /// Chunks that are fetched ahead of the one that is read.
 pub(crate) const AHEAD: u64 = 7;
-/// Chunks behind the one that is read that are kept for readers that lag.
+/// Chunks that are kept behind the one that is read, for readers that lag.
 const BEHIND: u64 = 8;
 /// The most runs of one file that are tracked: the first, and those that read something again.
 const RUNS_MAX: usize = 4;

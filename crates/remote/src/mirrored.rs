@@ -148,7 +148,7 @@ impl Mirrored {
     }
 
     /// Whether a file has failed that may succeed if it is read again, because a source with other bytes than the first has been
-    /// excluded. Returns `true` once for such failures.
+    /// excluded. Answers `true` once, and `false` until the next such failure.
     pub fn is_retry_useful(&self) -> bool {
         self.sources.take_retry_may_succeed()
     }

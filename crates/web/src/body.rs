@@ -131,7 +131,7 @@ impl Default for Chunks {
     }
 }
 
-/// A line without its end, and its length in bytes with it.
+/// A line without its line end, and the number of bytes that it takes with the line end.
 fn line(bytes: &[u8], max: usize) -> Result<Option<(&[u8], usize)>, FramingError> {
     match bytes.iter().take(max).position(|b| *b == b'\n') {
         Some(at) => match bytes[..at].strip_suffix(b"\r") {

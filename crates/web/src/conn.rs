@@ -290,10 +290,10 @@ impl Conn {
         got
     }
 
-    /// Reads from the socket or from TLS, not from the inbox.
-    fn read_raw(&mut self, buffer: &mut [u8], ahead: usize) -> io::Result<usize> {
+    /// Reads from the socket or from TLS, not from the inbox. TLS reads at most `cipher_bytes` of ciphertext at a time.
+    fn read_raw(&mut self, buffer: &mut [u8], cipher_bytes: usize) -> io::Result<usize> {
         if self.tls.is_some() {
-            return self.read_tls(buffer, ahead);
+            return self.read_tls(buffer, cipher_bytes);
         }
         loop {
             match (&self.socket).read(buffer) {

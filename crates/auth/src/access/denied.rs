@@ -33,7 +33,7 @@ pub enum Denied {
         wanted: String,
     },
     /// The key allows less.
-    #[error("the access key allows to {allowed} only; this needs the right to {needed}")]
+    #[error("the access key gives only the right to {allowed}; this needs the right to {needed}")]
     Rights {
         /// The actions that it allows.
         allowed: &'static str,
@@ -95,8 +95,8 @@ pub enum Denied {
     },
     /// Anonymous clients may not have the node connect to other hosts.
     #[error(
-        "a client without a credential cannot order copies to or from {0}; bring a key, a token or a certificate (its operator may \
-         allow it: [third_party] guests = true in access.toml)"
+        "a client without a credential cannot order copies to or from {0}; bring a key, a token or a certificate (the node's \
+         operator may allow it: [third_party] guests = true in access.toml)"
     )]
     AnonymousCopies(String),
     /// A macaroon was requested with a macaroon: only keys, tokens and certificates get one.

@@ -44,7 +44,7 @@ impl Permit {
         Permit { export, prefix, kind, actions, addresses: Vec::new(), rule_mark: None }
     }
 
-    /// Whether it covers a path: at or below its own, or above where the action reaches up.
+    /// Whether it covers a path: one at or below its own, or one above it where the action is also allowed for the directories above.
     fn covers(&self, action: Action, export: &str, path: &RelPath) -> bool {
         let within = path.starts_with(&self.prefix) || (action.includes_parents() && self.prefix.starts_with(path));
         self.export == export && within
@@ -62,7 +62,7 @@ pub struct Ticket {
     pub permits: Vec<Permit>,
     /// The actions that are allowed in every export.
     pub everywhere: Actions,
-    /// When the credential expires, seconds since 1970. Transfers that run by then may finish.
+    /// When the credential expires, seconds since 1970. Transfers that are running then may finish.
     pub expires: Option<i64>,
 }
 
@@ -118,8 +118,8 @@ impl Ticket {
         !enough(any.fold(self.everywhere, |all, permit| all | permit.actions))
     }
 
-    /// The path that confines an action: of the widest permit that alone allows it, else of the widest permit that it needs. The whole
-    /// export for a directory above the permits.
+    /// The path that confines an action: that of the widest permit that by itself allows the action; where none does, that of the
+    /// widest permit that gives a part of it. The whole export for a directory above the permits.
     pub fn confining_path(&self, action: Action, export: &str, path: &RelPath) -> GrantedPath {
         if self.everywhere.contains(action.needs()) {
             return GrantedPath::whole();
@@ -203,7 +203,10 @@ mod tests {
             assert!(ticket.allows(Action::Stat, "data", &path(above)));
             assert!(ticket.allows(Action::MakeDir, "data", &path(above)));
             assert!(!ticket.allows(Action::Create, "data", &path(above)));
-            assert!(ticket.actions_below("data", &path(above)).is_empty(), "what reaches up does not reach beside");
+            assert!(
+                ticket.actions_below("data", &path(above)).is_empty(),
+                "an action on a directory above is not one on everything in it"
+            );
         }
         assert!(!ticket.allows(Action::Stat, "data", &path("fox")));
         assert!(!ticket.allows(Action::MakeDir, "data", &path("foo/bargain")));

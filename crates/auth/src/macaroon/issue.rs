@@ -1,5 +1,6 @@
-//! Issues macaroons. A macaroon gets no more rights than its requester has at the path, and expires no later. Rights from a rule for
-//! certain addresses are valid from these addresses only; rights from rules and issuers are valid as long as the policy has them.
+//! Issues macaroons. A macaroon gets no more rights than its requester has at the path, and expires no later than the requester's
+//! credential. Rights from a rule for certain addresses are valid from these addresses only; rights from rules and issuers are valid
+//! as long as the policy has them.
 
 use ipnet::IpNet;
 use jiff::Timestamp;

@@ -319,7 +319,7 @@ fn unusable_movers_are_left_out_by_name() {
         until(&format!("{what:?} is reported of {}", node.address()), LONG, || coordinator.log().lines().any(of_it));
     };
     wait_for_report(&unrelated, "must be the same file system");
-    wait_for_report(&create_only, "allows to create only");
+    wait_for_report(&create_only, "gives only the right to create");
     wait_for_report(&closed, "none of the access keys at hand is its own");
     wait_for_report(&other, "no export");
     wait_for_report(&killed, "cannot connect");

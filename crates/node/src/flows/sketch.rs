@@ -16,7 +16,7 @@ use model::v1::flows::Volume;
 /// The count of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// What the key has moved since it has this row.
+    /// What the key has moved since it got this row.
     pub volume: Volume,
     /// Bytes that the key may have moved before.
     pub missed: u64,

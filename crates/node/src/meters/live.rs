@@ -28,7 +28,7 @@ struct MeteredWork {
     files_in: Counter,
     files_out: Counter,
     job: Option<NativeJob>,
-    /// How it ended, by [`JobOutcome::ALL`].
+    /// How it ended: an index into [`JobOutcome::ALL`].
     ended: AtomicU8,
 }
 

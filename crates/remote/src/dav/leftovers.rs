@@ -23,7 +23,7 @@ const DIRS_MAX: usize = 1000;
 #[derive(Debug, Default)]
 pub(super) struct UnfinishedFiles(Mutex<BTreeMap<RelPath, Vec<RelPath>>>);
 
-/// Seconds of the epoch.
+/// The time now, seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
@@ -39,7 +39,7 @@ fn without_affixes(name: &[u8]) -> Option<&[u8]> {
     name.strip_prefix(b".longhaul-")?.strip_suffix(b".upload")
 }
 
-/// When the upload of a temporary name began, seconds of the epoch.
+/// When the upload of a temporary name began, seconds since 1970.
 fn begun(name: &[u8]) -> Option<u64> {
     let (at, _) = std::str::from_utf8(without_affixes(name)?).ok()?.split_once('-')?;
     u64::from_str_radix(at, 16).ok()

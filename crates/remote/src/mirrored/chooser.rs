@@ -29,7 +29,8 @@ const TAKE_OVER_PART: f64 = 0.7;
 const TAKE_OVER_GAIN_S: f64 = 0.03;
 /// For how many seconds bytes must have come over a connection before its own rate is used.
 const OWN_RATE_AGE_S: f64 = 0.25;
-/// A member's piece may take at most this part of the time that the others need for all that is left: readers wait for the first pieces.
+/// A member's piece may take at most this part of the time in which the other members would send all that is left: readers wait for the
+/// first pieces.
 const PATIENT_PART: f64 = 0.5;
 
 /// A request to a member for bytes of a file.
@@ -373,7 +374,8 @@ impl Chooser {
         Some(brought)
     }
 
-    /// Ends a piece, which request `by` has completed. Returns its other requests, which are no longer needed.
+    /// Ends a piece. `by` is the request that completed it; `None` where its read was dropped. Returns its other requests, which are no
+    /// longer needed.
     fn end(&mut self, piece: u64, by: Option<u64>, now: f64) -> Vec<u64> {
         let Some(piece) = self.pieces.remove(&piece) else { return Vec::new() };
         let mut given_up = Vec::new();
@@ -414,4 +416,4 @@ impl Chooser {
     }
 }
 
-const _: () = assert!(MEMBERS_MAX <= 32, "a bit each in `left_out`");
+const _: () = assert!(MEMBERS_MAX <= 32, "`left_out` has a bit for each member");

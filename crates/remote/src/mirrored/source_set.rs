@@ -48,7 +48,7 @@ struct State {
     reads: HashMap<u64, Arc<ReadHandle>>,
     pending: HashMap<u64, Arc<PendingRead>>,
     next: u64,
-    /// When bytes last came, or when a reader first wanted some after there was none.
+    /// When bytes last came, or when a reader began to wait while no other reader waited.
     last_bytes_at: Instant,
     statuses: Vec<MemberStatus>,
     /// It has been reported that a file cannot be verified.
@@ -287,7 +287,7 @@ impl SourceSet {
             let from = (new.start - *at) as usize..(new.end - *at) as usize;
             let into = (new.start - read.span.start) as usize..(new.end - read.span.start) as usize;
             let mut buffer = read.buffer();
-            // Empty where the reader has stopped waiting.
+            // The buffer is empty where the reader has stopped waiting.
             if let Some(into) = buffer.bytes.get_mut(into) {
                 into.copy_from_slice(&bytes[from]);
             }
@@ -383,7 +383,7 @@ impl SourceSet {
         self.state().retry_may_succeed = true;
     }
 
-    /// Whether a file has failed that may succeed now. Returns `true` once for such failures.
+    /// Whether a file has failed that may succeed now. Answers `true` once, and `false` until the next such failure.
     pub fn take_retry_may_succeed(&self) -> bool {
         std::mem::take(&mut self.state().retry_may_succeed)
     }

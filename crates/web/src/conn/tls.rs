@@ -57,7 +57,7 @@ impl Conn {
     }
 
     /// Reads through TLS. Ciphertext is read from the socket in large pieces: the library itself would read 4 KiB at a time.
-    pub(super) fn read_tls(&mut self, buffer: &mut [u8], ahead: usize) -> io::Result<usize> {
+    pub(super) fn read_tls(&mut self, buffer: &mut [u8], cipher_bytes: usize) -> io::Result<usize> {
         let mut again = false;
         loop {
             if std::mem::replace(&mut again, true) && self.cipher_taken == self.cipher.len() {
@@ -75,17 +75,17 @@ impl Conn {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Err(e),
             }
-            if !self.decrypt(ahead)? {
+            if !self.decrypt(cipher_bytes)? {
                 return Ok(0);
             }
         }
     }
 
     /// Passes ciphertext to TLS, and reads more of it where none is left. Returns `false` at the end of the connection.
-    fn decrypt(&mut self, ahead: usize) -> io::Result<bool> {
+    fn decrypt(&mut self, cipher_bytes: usize) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Err(io::ErrorKind::NotConnected.into()) };
         if self.cipher_taken == self.cipher.len() {
-            self.cipher.resize(ahead, 0);
+            self.cipher.resize(cipher_bytes, 0);
             let got = loop {
                 match (&self.socket).read(&mut self.cipher) {
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

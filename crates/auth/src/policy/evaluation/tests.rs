@@ -136,7 +136,7 @@ fn scopes_are_relative_to_the_issuers_path() {
     for other in ["cms/user/x", "cms/store/users", "cms/store/prod/x", "cms/home/bob", "ska/store/user"] {
         assert!(!may(&access, Action::Read, other), "{other}: groups and rules do not widen a token with scopes");
     }
-    assert!(may(&access, Action::Read, "public/x"), "what anyone may, everybody may");
+    assert!(may(&access, Action::Read, "public/x"), "rules for anyone apply to every client");
     assert_eq!((access.who().as_str(), access.expires()), ("bob@https://one.example", Some(99)));
     assert!(!access.is_anonymous());
 }
@@ -212,7 +212,7 @@ fn a_key_without_a_rule_gives_its_grant() {
     assert!(may(&of(&closed, &known).unwrap(), Action::Read, "scratch/x"));
     let (job, parent) = ("j".to_owned(), String::new());
     known.errand = Some(crate::grant::DelegatedScope { job, path: None, parent, delete: false });
-    assert!(matches!(of(&policy(), &known), Ok(Access::Granted(_))), "one job is one job");
+    assert!(matches!(of(&policy(), &known), Ok(Access::Granted(_))), "rules add nothing to a key for one job");
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl Drop for ConnectionGuard<'_> {
 }
 
 impl CopyProgress {
-    /// The progress of a copy that begins; `mark` is its SciTag.
+    /// The progress of a copy that begins; `tag` holds its SciTag, if it has one.
     pub fn new(tag: Option<FlowTag>, meter: WorkMeter, is_sender: bool) -> CopyProgress {
         CopyProgress { tag, meter: Some((meter, is_sender)), ..CopyProgress::default() }
     }
