@@ -23,7 +23,7 @@ const NAME: &str = "access.toml";
 
 /// Why the policy cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use {path}, which says who may do what: {why}; put it right, or start the node without it")]
+#[error("cannot use {path}, which says who may do what: {why}; correct the file, or start the node without it")]
 pub struct PolicyFileError {
     /// The file.
     pub path: String,
