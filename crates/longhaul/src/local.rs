@@ -64,7 +64,7 @@ pub fn source(locator: &Locator) -> Result<SourceRoot, Failure> {
     match locator {
         Locator::Local(path) => {
             let (dir, below) = split(path, locator.into_dir())?;
-            let store = Arc::new(Posix::open(&dir, Links::Inside)?.without_owner_checks().hiding_unfinished());
+            let store = Arc::new(Posix::open(&dir, Links::Inside)?.following_links_anywhere().hiding_unfinished());
             // The root directory has no name of its own.
             let name = below.name().or_else(|| Name::new(b"root").ok());
             let name = name.ok_or_else(|| Failure::usage("that path has no name"))?;

@@ -130,7 +130,7 @@ impl ServedExport {
         let store = Posix::open(&export.dir, Links::Inside)
             .map_err(|source| ExportError::Directory { name: export.name.clone(), source })?;
         // Nothing lies outside the root directory.
-        let store = if export.dir == Path::new("/") { store.without_owner_checks() } else { store };
+        let store = if export.dir == Path::new("/") { store.following_links_anywhere() } else { store };
         // A directory may be opened without the permission to enter it.
         std::fs::metadata(export.dir.join(".")).map_err(|error| {
             let path = export.dir.display().to_string();

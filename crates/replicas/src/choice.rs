@@ -112,7 +112,7 @@ pub fn choose(candidates: &[Candidate], choice: Choice) -> Result<Vec<usize>, Sh
 ///
 /// # Errors
 /// The candidates are fewer than the copies, or have too little room together.
-pub fn spread(candidates: &[Candidate], copies: usize, bytes: u64) -> Result<(), Shortage> {
+pub fn check_spread(candidates: &[Candidate], copies: usize, bytes: u64) -> Result<(), Shortage> {
     let room = |candidate: &Candidate| {
         let space = candidate.space_bytes.map_or(bytes, |space| space.saturating_add(candidate.promised_bytes));
         space.min(candidate.quota_bytes.unwrap_or(bytes)).min(bytes)
@@ -165,14 +165,14 @@ mod tests {
     fn files_that_are_placed_one_by_one_need_room_for_all_copies_together() {
         let some = |name: &str, space: u64| Candidate { space_bytes: Some(space), ..candidate(name, name) };
         let three = [some("a", 60), some("b", 60), some("c", 1_000)];
-        assert_eq!(spread(&three, 2, 100), Ok(()), "c has one copy, a and b have the other one between them");
-        let shortage = spread(&three, 3, 100).unwrap_err();
+        assert_eq!(check_spread(&three, 2, 100), Ok(()), "c has one copy, a and b have the other one between them");
+        let shortage = check_spread(&three, 3, 100).unwrap_err();
         assert_eq!((shortage.able, shortage.full), (vec!["c".to_owned()], vec!["a".to_owned(), "b".to_owned()]));
         let there = Candidate { promised_bytes: 90, ..some("a", 10) };
-        assert_eq!(spread(&[there], 1, 100), Ok(()), "what is there needs no room");
+        assert_eq!(check_spread(&[there], 1, 100), Ok(()), "what is there needs no room");
         let quota = Candidate { quota_bytes: Some(99), ..candidate("a", "a") };
-        assert!(spread(&[quota], 1, 100).is_err());
-        assert!(spread(&[candidate("a", "a")], 2, 0).is_err(), "two copies of nothing need two endpoints, too");
+        assert!(check_spread(&[quota], 1, 100).is_err());
+        assert!(check_spread(&[candidate("a", "a")], 2, 0).is_err(), "two copies of nothing need two endpoints, too");
     }
 
     #[test]

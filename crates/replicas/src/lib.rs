@@ -21,7 +21,7 @@ mod name;
 mod naming;
 
 pub use audit::{Audit, Difference, KnownCopy, ListedFile, YOUNG_MS};
-pub use choice::{Candidate, Choice, Shortage, choose, spread};
+pub use choice::{Candidate, Choice, Shortage, check_spread, choose};
 pub use expression::{Attributes, Expression, ExpressionError, matches_pattern};
 pub use name::{DataName, NAME_BYTES_MAX, NameError, SCOPE_BYTES_MAX, check_scope};
 pub use naming::Naming;

@@ -135,7 +135,7 @@ impl Posix {
     }
 
     /// Links that are followed ([`Store::following_links`]) may lead anywhere: the tree is the user's own.
-    pub fn without_owner_checks(mut self) -> Posix {
+    pub fn following_links_anywhere(mut self) -> Posix {
         self.resolve_following = ResolveFlags::NO_MAGICLINKS;
         self
     }

@@ -80,6 +80,51 @@ pub fn all() -> Vec<LabCell> {
     cells
 }
 
+/// A cell drawn at random, in the search for what breaks the model.
+pub fn drawn(seed: u64, number: u64) -> LabCell {
+    let mut random = fastrand::Rng::with_seed(seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let rtt_ms = logarithmic(&mut random, 1.0, 300.0) as u32;
+    let mbit_s = logarithmic(&mut random, 20.0, 500.0) as u32;
+    // About ten seconds at the full rate, in few or many files.
+    let bytes = f64::from(mbit_s) * 1e6 / 8.0 * 10.0;
+    let files = logarithmic(&mut random, 1.0, 3_000.0) as u64;
+    let loss_percent = if random.bool() { logarithmic(&mut random, 0.001, 1.0) } else { 0.0 };
+    let is_burst = loss_percent > 0.0 && random.u8(..3) == 0;
+    let loss = match (loss_percent > 0.0, is_burst) {
+        (false, _) => String::new(),
+        (true, false) => format!("loss = \"{loss_percent:.4}%\"\n"),
+        // Bursts of ten packets.
+        (true, true) => format!("loss = {{ burst = [{:.8}, 0.1] }}\n", loss_percent / 1e3),
+    };
+    let congestion = *random.choice(&["bbr", "cubic"]).unwrap_or(&"bbr");
+    let streams = random.bool().then(|| random.u32(1..=16));
+    let copies = random.usize(1..=3);
+    let cut_s = (random.u8(..4) == 0).then(|| random.u32(1..=4));
+    let each = (files.div_ceil(copies as u64), (bytes / files as f64).max(1_000.0) as u64);
+    let work = vec![CellWork { streams, ..copy("a", "b", each) }; copies];
+    let name = format!(
+        "draw {number}: {rtt_ms} ms, {mbit_s} Mbit/s, {copies} × {} files of {} kB, {congestion}{}{}{}",
+        each.0,
+        each.1 / 1000,
+        streams.map_or(String::new(), |streams| format!(", {streams} streams")),
+        if loss_percent > 0.0 {
+            format!(", {loss_percent:.3} % loss{}", if is_burst { " in bursts" } else { "" })
+        } else {
+            String::new()
+        },
+        cut_s.map_or(String::new(), |cut_s| format!(", {cut_s} s of outage")),
+    );
+    let event = cut_s.map_or(String::new(), |cut_s| {
+        format!("[[event]]\nat = \"4s\"\npath = \"a-b\"\nset = {{ down = true }}\nfor = \"{cut_s}s\"\n")
+    });
+    LabCell { name, network: two_sites(rtt_ms, mbit_s, &loss) + &event, work, congestion }
+}
+
+/// A number whose logarithm is evenly distributed.
+fn logarithmic(random: &mut fastrand::Rng, least: f64, most: f64) -> f64 {
+    least * (most / least).powf(random.f64())
+}
+
 fn copy(from: &'static str, to: &'static str, files: (u64, u64)) -> CellWork {
     CellWork { from, to, files, streams: None }
 }
@@ -149,5 +194,15 @@ mod tests {
             let text = cell.scenario();
             assert!(Scenario::read(&text).and_then(Scenario::for_lab).is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn drawn_cells_are_scenarios_and_repeat_by_their_seed() {
+        for number in 0..200 {
+            let text = drawn(7, number).scenario();
+            assert!(Scenario::read(&text).and_then(Scenario::for_lab).is_ok(), "{text}");
+            assert_eq!(drawn(7, number), drawn(7, number));
+        }
+        assert_ne!(drawn(7, 0), drawn(8, 0));
     }
 }

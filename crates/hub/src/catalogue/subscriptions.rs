@@ -158,7 +158,7 @@ pub async fn run_round(hub: &HubState) -> crate::database::Result<bool> {
             compared.push(item.number);
         }
     }
-    hub.database.remove_news(compared).await?;
+    hub.database.remove_compared(compared).await?;
     Ok(true)
 }
 

@@ -75,7 +75,7 @@ pub(super) struct JobCounts {
 }
 
 /// A file of a running transfer, or a file that waits and fails, before its outcome is stored.
-struct RunningFile {
+struct EndingFile {
     id: i64,
     job: i64,
     at: i64,
@@ -157,7 +157,7 @@ pub(super) async fn fail_queued(
         let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind, j.ending FROM files f \
                    JOIN jobs j ON j.number = f.job WHERE f.id = $1 AND f.state = 0";
         let Some(row) = sqlx::query(sql).bind(*id).fetch_optional(&mut *connection).await? else { continue };
-        let file = read_running(&row)?;
+        let file = read_ending(&row)?;
         let queue = changes.queues.entry(file.queue).or_default();
         queue.queued -= 1;
         queue.queued_bytes -= file.bytes;
@@ -182,7 +182,7 @@ async fn expire(connection: &mut AnyConnection, now: i64) -> Result<usize> {
     let fault = "config".to_owned();
     let reason = "it waited for longer than its job allows (queue_for_s)".to_owned();
     for row in &rows {
-        let file = read_running(row)?;
+        let file = read_ending(row)?;
         let queue = changes.queues.entry(file.queue).or_default();
         queue.queued -= 1;
         queue.queued_bytes -= file.bytes;
@@ -199,7 +199,7 @@ async fn store_outcomes(connection: &mut AnyConnection, outcome: TransferOutcome
     let mut changes = CountChanges::default();
     for (id, file_outcome) in &outcome.files {
         // A file that was cancelled in the meantime, or that is reported a second time, does not belong to this transfer any more.
-        if let Some(file) = running_file(connection, *id, outcome.transfer).await? {
+        if let Some(file) = ending_file(connection, *id, outcome.transfer).await? {
             apply(connection, &file, file_outcome, outcome.now, &mut changes).await?;
         }
     }
@@ -213,15 +213,15 @@ async fn store_outcomes(connection: &mut AnyConnection, outcome: TransferOutcome
     Ok(())
 }
 
-async fn running_file(connection: &mut AnyConnection, id: i64, transfer: i64) -> Result<Option<RunningFile>> {
+async fn ending_file(connection: &mut AnyConnection, id: i64, transfer: i64) -> Result<Option<EndingFile>> {
     let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind, j.ending + f.ending FROM files f \
                JOIN jobs j ON j.number = f.job WHERE f.id = $1 AND f.transfer = $2 AND f.state = 1";
     let row = sqlx::query(sql).bind(id).bind(transfer).fetch_optional(&mut *connection).await?;
-    row.as_ref().map(read_running).transpose()
+    row.as_ref().map(read_ending).transpose()
 }
 
-fn read_running(row: &AnyRow) -> Result<RunningFile> {
-    Ok(RunningFile {
+fn read_ending(row: &AnyRow) -> Result<EndingFile> {
+    Ok(EndingFile {
         id: row.try_get(0)?,
         job: row.try_get(1)?,
         at: row.try_get(2)?,
@@ -235,7 +235,7 @@ fn read_running(row: &AnyRow) -> Result<RunningFile> {
 
 async fn apply(
     connection: &mut AnyConnection,
-    file: &RunningFile,
+    file: &EndingFile,
     outcome: &Outcome,
     now: i64,
     changes: &mut CountChanges,
@@ -305,7 +305,7 @@ pub(super) async fn set_state(
 
 async fn add_attempt(
     connection: &mut AnyConnection,
-    file: &RunningFile,
+    file: &EndingFile,
     now: i64,
     fault: &str,
     reason: &str,
@@ -322,7 +322,7 @@ async fn add_attempt(
 /// Puts a file back into its queue; `attempts_back` is 1 if the attempt does not count.
 async fn requeue(
     connection: &mut AnyConnection,
-    file: &RunningFile,
+    file: &EndingFile,
     not_before: i64,
     attempts_back: i64,
     changes: &mut CountChanges,
@@ -340,7 +340,7 @@ async fn requeue(
 }
 
 /// Queues the next source of a file, or the next hop, which stands by; returns whether there is one.
-async fn promote(connection: &mut AnyConnection, file: &RunningFile, changes: &mut CountChanges) -> Result<bool> {
+async fn promote(connection: &mut AnyConnection, file: &EndingFile, changes: &mut CountChanges) -> Result<bool> {
     let standby = FileState::Standby.code();
     // The rows of a job are in the order in which its sources and hops were named.
     let sql = match file.kind {

@@ -109,7 +109,7 @@ impl Writer {
 
 async fn run(pool: AnyPool, kind: Kind, mut waiting: mpsc::Receiver<Write>) {
     let mut queue_ids = QueueIds::default();
-    let mut connections = Connections { pool, kind, idle: None };
+    let mut connections = WriterConnection { pool, kind, idle: None };
     let mut were_several = false;
     while let Some(first) = waiting.recv().await {
         if were_several {
@@ -131,13 +131,13 @@ async fn run(pool: AnyPool, kind: Kind, mut waiting: mpsc::Receiver<Write>) {
 }
 
 /// The writer's connection. The writer keeps one connection: SQLite drops the page cache of a connection as soon as another one writes.
-struct Connections {
+struct WriterConnection {
     pool: AnyPool,
     kind: Kind,
     idle: Option<PoolConnection<Any>>,
 }
 
-impl Connections {
+impl WriterConnection {
     /// The connection that was kept, if its server still answers; otherwise a new one.
     async fn take(&mut self) -> Result<PoolConnection<Any>> {
         if let Some(mut connection) = self.idle.take()
@@ -176,7 +176,7 @@ fn broke_off() -> DatabaseError {
 
 /// Writes a group as one transaction.
 async fn commit(
-    connections: &mut Connections,
+    connections: &mut WriterConnection,
     group: Vec<Write>,
     queue_ids: &mut QueueIds,
     answers: &mut Vec<Answer>,

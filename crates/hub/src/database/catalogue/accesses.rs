@@ -83,7 +83,7 @@ async fn note(
     sqlx::query(sql).bind(name).bind(now.div_euclid(DAY_MS)).bind(files).bind(bytes).execute(&mut *connection).await?;
     let row: names::DataRow = by_id(connection, name).await?;
     let below = files_of(&row, &datasets_below(connection, name).await?);
-    let store = stores::id(connection, &endpoint).await?;
+    let store = stores::id_or_new(connection, &endpoint).await?;
     let sql = format!("UPDATE replicas SET accessed = $1 WHERE store = $2 AND accessed < $3 AND file IN ({below})");
     let query = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(store).bind(now - RECORD_EVERY_MS);
     query.execute(connection).await?;

@@ -368,7 +368,7 @@ async fn forget_findings(connection: &mut AnyConnection, audit: i64, endpoint: S
                ORDER BY number DESC LIMIT 1000 OFFSET $4)";
     let query = sqlx::query(sql).bind(audit).bind(&endpoint).bind(code(AuditState::Cleaning)).bind(AUDITS_KEPT);
     query.execute(&mut *connection).await?;
-    stores::id(connection, &endpoint).await?;
+    stores::id_or_new(connection, &endpoint).await?;
     Ok(())
 }
 

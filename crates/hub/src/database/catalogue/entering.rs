@@ -257,7 +257,7 @@ async fn enter_copies(
         for copy in &new.copies {
             let store = match store_ids.get(copy.endpoint.as_str()) {
                 Some(store) => *store,
-                None => stores::id(connection, &copy.endpoint).await?,
+                None => stores::id_or_new(connection, &copy.endpoint).await?,
             };
             store_ids.insert(&copy.endpoint, store);
             path_by_store.insert(store, copy.path.as_deref());

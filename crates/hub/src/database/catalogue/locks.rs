@@ -92,7 +92,7 @@ async fn replica_facts(
 /// The bytes for which an endpoint needs new space: those of files that it does not have, and of available copies that no rule holds, since
 /// such a copy may be deleted to make room.
 pub(super) async fn missing_bytes(connection: &mut AnyConnection, endpoint: &str, files: &[(i64, i64)]) -> Result<i64> {
-    let store = stores::id(connection, endpoint).await?;
+    let store = stores::id_or_new(connection, endpoint).await?;
     let known = replica_facts(connection, store, files).await?;
     let is_reserved =
         |file: &i64| known.get(file).is_some_and(|known| known.is_held || known.state != ReplicaState::Available);
@@ -108,7 +108,7 @@ pub(super) async fn hold(
     counts: &mut Counts,
     now: i64,
 ) -> Result<()> {
-    let store = stores::id(connection, endpoint).await?;
+    let store = stores::id_or_new(connection, endpoint).await?;
     let known = replica_facts(connection, store, files).await?;
     let new: Vec<(i64, i64)> = files.iter().copied().filter(|(file, _)| !known.contains_key(file)).collect();
     let into = "replicas (file, store, state, bytes, locks, created)";

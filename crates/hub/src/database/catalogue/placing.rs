@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::v1::hub::Grouping;
-use replicas::{Candidate, Choice, Expression, Shortage, choose, spread};
+use replicas::{Candidate, Choice, Expression, Shortage, check_spread, choose};
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -318,7 +318,7 @@ async fn stored_placement(connection: &mut AnyConnection, rule: i64, group: i64)
 async fn store_placement(connection: &mut AnyConnection, rule: i64, group: i64, endpoints: &[String]) -> Result<()> {
     let mut stores = Vec::with_capacity(endpoints.len());
     for endpoint in endpoints {
-        stores.push(stores::id(connection, endpoint).await?);
+        stores.push(stores::id_or_new(connection, endpoint).await?);
     }
     let into = "placements (rule, dataset, store)";
     insert_new(connection, into, 3, &stores, |query, store| query.bind(rule).bind(group).bind(*store)).await?;
@@ -358,7 +358,7 @@ pub(super) async fn check(
         (false, Grouping::File) => {
             let (bytes, present) = placing.present(connection, Group::All(&datasets), &[]).await?;
             placing.set_present_bytes(&present);
-            return Ok(spread(&placing.candidates, rule.copies.max(0) as usize, bytes.max(0) as u64).err());
+            return Ok(check_spread(&placing.candidates, rule.copies.max(0) as usize, bytes.max(0) as u64).err());
         }
     };
     for (at, group) in groups.into_iter().enumerate() {

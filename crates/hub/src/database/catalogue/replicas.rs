@@ -180,7 +180,7 @@ async fn add(connection: &mut AnyConnection, name: DataName, copies: Vec<Existin
     }
     let mut counts = Counts::default();
     for copy in copies {
-        let store = stores::id(connection, &copy.endpoint).await?;
+        let store = stores::id_or_new(connection, &copy.endpoint).await?;
         record_existing(connection, file.id, file.bytes, store, copy.path.as_deref(), &mut counts, now).await?;
     }
     counts.apply(connection, now).await

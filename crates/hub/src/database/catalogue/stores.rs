@@ -46,7 +46,7 @@ pub(super) async fn all(connection: &mut AnyConnection) -> Result<BTreeMap<Strin
 }
 
 /// The number of an endpoint; a new one if it has none.
-pub(super) async fn id(connection: &mut AnyConnection, endpoint: &str) -> Result<i64> {
+pub(super) async fn id_or_new(connection: &mut AnyConnection, endpoint: &str) -> Result<i64> {
     let row = sqlx::query("SELECT id FROM stores WHERE endpoint = $1").bind(endpoint).fetch_optional(&mut *connection);
     if let Some(row) = row.await? {
         return Ok(row.try_get(0)?);

@@ -152,7 +152,7 @@ impl Database {
             let rules_made = usize::try_from(row.try_get::<i64, _>(3)?).unwrap_or(0);
             found.push(UncomparedName { number, data, metadata, subscription: row.try_get(2)?, rules_made });
         }
-        self.remove_news(without_name).await?;
+        self.remove_compared(without_name).await?;
         Ok(found)
     }
 
@@ -160,7 +160,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn remove_news(&self, numbers: Vec<i64>) -> Result<()> {
+    pub async fn remove_compared(&self, numbers: Vec<i64>) -> Result<()> {
         if numbers.is_empty() {
             return Ok(());
         }

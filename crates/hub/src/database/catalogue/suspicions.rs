@@ -110,7 +110,7 @@ async fn declare(
     now: i64,
 ) -> Result<()> {
     let file = names::find(connection, &name).await?.id;
-    let store = stores::id(connection, &endpoint).await?;
+    let store = stores::id_or_new(connection, &endpoint).await?;
     clear(connection, file, endpoint.clone()).await?;
     let sql = "UPDATE replicas SET state = $1, error = $2, unlocked = CASE WHEN locks = 0 THEN $3 ELSE NULL END \
                WHERE file = $4 AND store = $5 AND state = 0 RETURNING locks, bytes";
