@@ -37,8 +37,8 @@ impl Kind {
 const SHORT_RTT: Duration = Duration::from_millis(2);
 /// Loss that may hurt CUBIC even over a short path. Smaller loss is not considered there.
 const SHORT_PATH_LOSS_MIN: f64 = 1e-3;
-/// Loss limits a stream whose rate is at least this part of the rate that CUBIC's law allows at that loss. Over a short path that takes
-/// far more loss than a bottleneck's own drops cause.
+/// Loss limits a stream whose rate is at least this part of the rate that CUBIC's law allows at that loss. Over a short path, only far
+/// more loss than a bottleneck's own drops cause brings the law's rate so low.
 const LAW_PART: f64 = 0.25;
 
 /// Whether a congestion control takes every loss for congestion.

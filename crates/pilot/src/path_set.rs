@@ -90,7 +90,8 @@ impl PathSet {
         self.states.len() > 1
     }
 
-    /// Adds the samples of all streams. `past` returns what an earlier transfer measured on a further path.
+    /// Adds the samples of all streams. `past` returns what an earlier transfer measured on each path after the first, by the
+    /// address that `peer` returns for it.
     pub fn observe(
         &mut self,
         now: Duration,
@@ -151,7 +152,8 @@ impl PathSet {
         }
     }
 
-    /// The surplus streams: the newest of each path; of all paths together, if the user has set their number (0 if not).
+    /// The surplus streams: on each path, the newest ones beyond the number that its pilot wants. If the user has set the number of
+    /// streams (0 if not), it is for all paths together.
     pub fn surplus(&self, set_by_user: u32) -> BTreeSet<u32> {
         let newest = |mut ids: Vec<u32>, most: u32| {
             ids.sort_unstable();

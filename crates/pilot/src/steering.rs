@@ -15,7 +15,7 @@ const REFRESH_EVERY: Duration = Duration::from_secs(8);
 /// A stream that has sent nothing for this time has nothing to send.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 
-/// The pilot of one sending side.
+/// The pilot of one path, at its sending end.
 #[derive(Debug)]
 pub struct Pilot {
     known: Known,
@@ -149,7 +149,7 @@ impl Pilot {
         let each_bytes_s = self.accumulator.over(self.accumulator.round() * 4).rate / samples.len().max(1) as f64;
         let path = Evidence { rtt, loss, each_bytes_s, mss_bytes: samples.first().map_or(0, |s| s.tcp.mss_bytes) };
         for sample in samples {
-            // A change costs the stream its model of the path, so the new one is given time before it is judged.
+            // A change costs the stream its model of the path, so the new congestion control gets time before it is judged.
             let settle = (rtt * 20).max(Duration::from_secs(2));
             if self.chosen_at.get(&sample.stream).is_some_and(|at| now.saturating_sub(*at) < settle) {
                 continue;

@@ -18,7 +18,7 @@ const ROUND_TRIP_PER_STREAM: Duration = Duration::from_millis(20);
 const FIRST_MAX: u32 = 16;
 /// Below this round-trip time streams can be opened and closed at no cost.
 const NEAR_RTT: Duration = Duration::from_millis(2);
-/// Share of the busy time with a full window or buffer from which on that is the limit. The kernel counts a send buffer as full
+/// A window or buffer that is full for at least this share of the busy time is the limit. The kernel counts a send buffer as full
 /// only while nothing in it is left to send, which is a small part of the time in which the buffer is the limit.
 const FULL: f64 = 0.1;
 /// The gain in rate that keeps a new stream.

@@ -13,10 +13,11 @@ const PAST_PART: f64 = 0.01;
 const DIFFERENT: f64 = 0.12;
 /// Nor is a difference that the spread on both sides explains, in standard errors.
 const SIGNIFICANT: f64 = 4.0;
-/// A beginning is slower than the rest by nature (slow start; on long paths for seconds). Weaker evidence suffices where the rate rises
-/// by this factor within this time, s.
+/// A beginning is slower than the rest by nature (slow start; on long paths for seconds). There so many standard errors suffice.
 const SIGNIFICANT_BEGINNING: f64 = 2.0;
+/// At the end of a beginning the rate rises by more than this factor.
 const BEGINNING_RISE: f64 = 1.3;
+/// A beginning is shorter than this, s.
 const BEGINNING_SECONDS: f64 = 8.0;
 /// Spans within this time count as one observation: they are not independent, s.
 const ALIKE_SECONDS: f64 = 1.0;

@@ -140,7 +140,7 @@ fn a_series_that_was_cut_short_is_read_as_far_as_it_goes() {
     assert!(rows.len() == 2 && rows[0].is_ok());
     let message = rows[1].as_ref().unwrap_err().to_string();
     assert!(message.starts_with("line 3: ") && message.ends_with("the file ends in the middle of it"), "{message}");
-    assert!(all(&format!("{head}\n{good}"))[0].is_ok(), "only its line end lacks");
+    assert!(all(&format!("{head}\n{good}"))[0].is_ok(), "only its line end is missing");
     assert!(all(head).is_empty());
 }
 
