@@ -40,7 +40,7 @@ const ARRIVALS: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPIN
 const DEPARTURES: u32 =
     libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
-/// Room for the control messages of one datagram: three times (64 bytes), TTLs (24 each), an error with its address (64).
+/// Room for the control messages of one datagram: three time stamps (64 bytes), TTLs (24 each), an error with its address (64).
 const CONTROL_WORDS: usize = 64;
 
 fn set(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
@@ -200,7 +200,7 @@ impl Plain for libc::c_int {}
 impl Plain for libc::timespec {}
 impl Plain for libc::sock_extended_err {}
 
-/// The first of three times: software, unused, hardware. Zero means that the kernel took no such time.
+/// The first of three time stamps: software, unused, hardware. Zero means that the kernel made no such stamp.
 fn software_time(data: &[u8]) -> Option<Duration> {
     let time: libc::timespec = plain(data)?;
     let nanos = u32::try_from(time.tv_nsec).ok().filter(|n| *n < 1_000_000_000)?;
