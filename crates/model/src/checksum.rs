@@ -1,4 +1,5 @@
-//! Checksums by name, and the two whose value of a whole can be computed from those of its parts without reading the bytes again.
+//! Checksums by name. With two of them, CRC32C and Adler-32, the value of a file follows from the values of its parts, and no byte is
+//! read twice.
 //!
 //! CRC32C guards every block. The CRC of a whole follows from those of its parts: over GF(2),
 //! `crc(a ++ b) = crc(a) * x^(8*len(b)) + crc(b)`, so a file digest costs one polynomial multiplication per block

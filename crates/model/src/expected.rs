@@ -1,5 +1,5 @@
-//! The size and digest that a file must have. They stand in the order of the transfer and come from a catalogue. The end that ordered
-//! the transfer compares them before the file is committed; they are not sent to the other end.
+//! The size and digest that a file must have. The order of the transfer states them, from a catalogue. The end that ordered the transfer
+//! compares them before the file is committed; they are not sent to the other end.
 
 use crate::Refusal;
 use crate::checksum::Digest;

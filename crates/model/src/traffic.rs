@@ -1,6 +1,6 @@
 //! Traffic of others on a link: the shapes that it may have, and the methods that forecast it.
 //!
-//! Does not know: values.
+//! Names only. Does not know: how traffic is made up, or how it is forecast.
 
 /// The shape of synthetic traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
