@@ -1,7 +1,7 @@
 //! The calculator: what a rate, a round trip, a loss, a packet size, a window and a volume imply for each other.
 //!
-//! Pure: numbers in, lines out. `model::laws` has the laws; this module decides which of them the numbers of a question suffice for. What
-//! it does not know: this host, and whether a number was measured, promised or wished for.
+//! Pure: numbers in, lines out. `model::laws` has the laws; this module decides which of them can be applied to the numbers of a question.
+//! What it does not know: this host, and whether a number was measured, promised or wished for.
 
 mod shown;
 mod table;

@@ -435,7 +435,7 @@ mod tests {
             persist: Persist::SysctlD,
             follows: false,
         };
-        // A rule that asks for more pressure gets room above it; a rule that asks for less room gets less pressure.
+        // A rule that raises the second number raises the third with it; a rule that lowers the third lowers the second with it.
         let mut changes =
             [tcp_mem("1000 2000 3000", "1000 610352 3000"), tcp_mem("1000 5000000 9000000", "1000 5000000 2097152")];
         order_triples(&mut changes);

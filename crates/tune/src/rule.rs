@@ -146,7 +146,7 @@ pub enum Nature {
     Setting,
     /// A counter that only grows, since boot or since a driver was loaded.
     Counter,
-    /// A measurement that hardly repeats: a share, an error, the power of light.
+    /// A measurement that is seldom the same twice: a share of time, the error of a clock, the power of light.
     Passing,
 }
 

@@ -130,7 +130,8 @@ pub struct SnapshotPlace<'a> {
 }
 
 /// Measures changes: `rounds` tests without and as many with them. Each round begins in the state in which the one before it ended, so that
-/// neither side is always first. In the end all settings are as before. `place` is where the snapshot is kept. `on_step` gets every result, and returns whether to go on.
+/// neither side is always first. In the end all settings are as before. `place` is where the snapshot is kept. `on_step` gets every
+/// result, and returns whether to go on.
 ///
 /// # Errors
 /// [`VerifyError`]. The changes are taken back, or the error names those that could not be.
