@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects a stream of a test. The segment size and the buffers are set before, as the first packets carry the segment size and
-/// the window scale, which never change later (RFC 7323).
+/// Connects a stream of a test. The segment size and the buffers are set before it is connected, as the first packets carry the
+/// segment size and the window scale, which never change later (RFC 7323).
 ///
 /// # Errors
 /// [`Error::Host`]: the kernel makes no socket or refuses a setting. [`Error::Connect`]: no connection within 10 s.

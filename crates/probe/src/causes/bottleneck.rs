@@ -104,8 +104,8 @@ fn lossy_bottleneck(found: &Findings, direction: Direction, causes: &[Cause]) ->
         return None;
     }
     // Where TCP reaches the rate at which bursts drain, the bottleneck is a queue, even if the measured delays are short.
-    let is_all = seen.drained.is_some_and(|drained| seen.best_rate() > drained * ALL);
-    let policer = policer_cause(&seen).filter(|_| !is_all);
+    let fills_bottleneck = seen.drained.is_some_and(|drained| seen.best_rate() > drained * ALL);
+    let policer = policer_cause(&seen).filter(|_| !fills_bottleneck);
     let is_far_below = seen.drained.is_some_and(|drained| seen.best_rate() < drained * FAR_BELOW);
     if is_far_below && policer.is_some() {
         return policer;
@@ -244,7 +244,7 @@ fn cross_traffic(found: &Findings, seen: &BottleneckEvidence<'_>, capacity: f64,
     let same = |other: &TcpSummary| {
         (other.rate - seen.tcp.rate).abs() < seen.tcp.rate * AGREE && !other.is_bound && !other.grows
     };
-    let is_found = seen.tcp.rounds > ROUNDS_MIN && seen.loss_based.as_ref().is_some_and(same);
+    let is_rate_found = seen.tcp.rounds > ROUNDS_MIN && seen.loss_based.as_ref().is_some_and(same);
     let tcp_gets = format!(
         "TCP gets {} of {} {}, and the hosts do not limit it",
         BitRate(seen.tcp.rate as u64),
@@ -255,7 +255,7 @@ fn cross_traffic(found: &Findings, seen: &BottleneckEvidence<'_>, capacity: f64,
         _ if varies >= VARIES_S => {
             format!("{tcp_gets}; delays vary by {} (95 %) without test traffic on the path", ms(varies))
         }
-        Some(drained) if drains_at_capacity && is_found => {
+        Some(drained) if drains_at_capacity && is_rate_found => {
             format!("{tcp_gets}; CUBIC gets the same, and bursts drain at {}", BitRate(drained as u64))
         }
         _ => return None,

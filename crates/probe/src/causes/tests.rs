@@ -190,11 +190,11 @@ fn limits_of_the_hosts_are_causes() {
     report.far.host.settings = rmem("8388608");
     window.tcp.forward = Some(report.clone());
     assert_eq!((top(&window).kind, top(&window).segment), (Kind::SmallWindow, Segment::FarHost));
-    // Over 303 ms after 5 s: the window is read, and grows.
+    // 5 s after the start over 303 ms: the program reads, and the window still grows.
     report.far.host.settings = rmem("1073741824");
     window.tcp.forward = Some(report);
     assert_eq!(causes(&window), []);
-    // A window that fills a queue on the path is read as well: the round trip includes the queue.
+    // The program also reads where the window fills a queue on the path: the round trip includes the queue.
     let mut queued = full(20_000_000);
     queued.near.totals[0].flow.kernel.as_mut().unwrap().rtt_s = 1.6;
     queued.far.host.settings = rmem("8388608");

@@ -9,8 +9,9 @@ use crate::{Error, Result};
 
 /// The unit of files, blocks and direct access.
 pub(super) const PAGE: u64 = sys::files::ALIGNMENT as u64;
-/// Each worker has one block to read into, or some blocks to write from.
+/// The largest block.
 const BLOCK_BYTES_MAX: u64 = 64 << 20;
+/// The most memory for one block of each worker. A worker that writes may have a few blocks.
 const BLOCKS_BYTES_MAX: u64 = 1 << 30;
 const FILE_BYTES_MAX: u64 = 16 << 40;
 const BUDGET_BYTES_MAX: u64 = 1 << 50;
@@ -23,7 +24,8 @@ const SECONDS_MAX: f64 = 3_600.0;
 const SWEEP_MAX: usize = 16;
 
 const _: () = assert!(SMALL_BYTES_MAX <= BLOCK_BYTES_MAX, "a small file is written in one call");
-const _: () = assert!(WORKERS_MAX as u64 * PAGE <= BLOCKS_BYTES_MAX, "the smallest block is for any number of workers");
+const _: () =
+    assert!(WORKERS_MAX as u64 * PAGE <= BLOCKS_BYTES_MAX, "any number of workers may have the smallest block");
 
 fn refuse<T>(why: String) -> Result<T> {
     Err(Error::Order(why))

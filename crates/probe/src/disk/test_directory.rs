@@ -21,7 +21,7 @@ const KEPT_MAX: u64 = 4 << 30;
 /// Most directories of earlier tests in a report.
 const LEFT_BEHIND_MAX: usize = 16;
 
-/// An open directory to test. It stays the same directory, even if its name is moved.
+/// An open directory to test. It stays the same directory, even if it is moved and its name is given to another one.
 #[derive(Debug)]
 pub struct OpenDirectory(Dir);
 

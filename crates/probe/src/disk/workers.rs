@@ -78,7 +78,7 @@ impl Drop for ExitGuard<'_> {
     }
 }
 
-/// The view of a worker that its work has: it times calls and counts bytes.
+/// A worker as its work sees it: the work makes its calls through it, and they are timed and their bytes counted.
 pub(super) struct Worker<'a> {
     shared: &'a SharedState,
     began: Instant,

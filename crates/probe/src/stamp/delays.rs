@@ -14,13 +14,13 @@ use steps::Windows;
 /// The four times of a packet and its answer, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// The packet left (T1); near monotonic clock.
+    /// The packet left (T1), by the near end's monotonic clock.
     pub sent_ns: i64,
-    /// The packet arrived (T2); far real-time clock.
+    /// The packet arrived (T2), by the far end's real-time clock.
     pub received_ns: i64,
-    /// The answer left (T3); far real-time clock.
+    /// The answer left (T3), by the far end's real-time clock.
     pub answered_ns: i64,
-    /// The answer arrived (T4); near monotonic clock.
+    /// The answer arrived (T4), by the near end's monotonic clock.
     pub returned_ns: i64,
 }
 
@@ -119,7 +119,7 @@ impl DelayHistogram {
 /// All delays of a test.
 #[derive(Clone, Debug)]
 pub struct Delays {
-    /// Near real-time minus near monotonic clock, at the beginning. It makes near times comparable with far ones.
+    /// The near end's real-time clock less its monotonic clock, at the beginning. It makes near times comparable with far ones.
     offset_ns: i64,
     /// Round trip, without the residence time.
     pub round_trip: DelayHistogram,
@@ -143,7 +143,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// For a test of about `packets`. `offset_ns` is the near real-time clock minus the near monotonic one.
+    /// For a test of about `packets`. `offset_ns` is the near end's real-time clock less its monotonic clock.
     pub fn new(offset_ns: i64, packets: u64, rate_packets_s: f64) -> Delays {
         Delays {
             offset_ns,

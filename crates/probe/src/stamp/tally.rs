@@ -74,8 +74,9 @@ pub struct PacketCounts {
     late: u64,
     closers_answered_count: u64,
     duplicates: u64,
-    /// Duplicates with a number of their own, so that the packet was duplicated forward; with closing packets, and without.
+    /// Duplicates with a number of their own: the packet arrived at the reflector twice. Includes closing packets.
     copies_at_reflector: u64,
+    /// The same, without closing packets.
     duplicates_forward: u64,
     reordered: u64,
     reordered_forward: u64,
@@ -86,8 +87,9 @@ pub struct PacketCounts {
     /// The highest packet of the test that was answered, in time or late.
     last_of_test: Option<u64>,
     numbers: Option<Numbers>,
-    /// The reflector counts: the number of an answer differed from its packet's. It copies: the number of a closing answer did not.
+    /// An answer had another number than its packet: the reflector counts its answers.
     counts: bool,
+    /// The answer to a closing packet had that packet's number: the reflector copies numbers.
     copies: bool,
     is_incoherent: bool,
     /// Packets that reached the reflector, and the last of them.
@@ -309,7 +311,7 @@ impl PacketCounts {
     /// Packets of the test that were lost forward, and in reverse.
     fn lost_by_direction(&self) -> (u64, u64) {
         let Some(numbers) = &self.numbers else { return (0, 0) };
-        // Between the first and the last answer both counts are whole; with a reflector that began with the test, from 0.
+        // Both counts are complete between the first answer and the last; with a reflector that began with the test, from 0 on.
         let (from, from_number) = if numbers.is_stale { (self.first, numbers.least) } else { (0, 0) };
         let departed = self.last + 1 - from;
         let reached = (numbers.most + 1 - from_number).saturating_sub(self.copies_at_reflector);

@@ -168,7 +168,7 @@ impl FarHalf<'_> {
         })
     }
 
-    /// Supervises the worker until it finishes. Returns whether it was cut short: the near end reads no more, `moved` refuses, the
+    /// Supervises the worker until it finishes. Returns whether it was cut short: the near end no longer reads, `moved` refuses, the
     /// node stops, or the time is over.
     fn watch(&mut self, control: &WorkerControl, is_finished: &dyn Fn() -> bool) -> bool {
         let begun = Instant::now();

@@ -21,7 +21,7 @@ const LOSS_MIN: f64 = 1e-7;
 const SEGMENTS_MIN: f64 = 10.0;
 /// A test of fewer round trips, or of fewer segments than [`SEGMENTS_MIN`], shows the start of a connection and no limit.
 const ROUNDS_MIN: f64 = 8.0;
-/// A window below the buffer that its host allows, divided by this, is bounded by something else than the buffer.
+/// A window below one part in this many of the buffer that its host allows is bounded by something else than the buffer.
 const WINDOW_DIVISOR: u64 = 4;
 
 /// The report of each direction of a test, from the totals of both ends.
@@ -40,7 +40,7 @@ struct Sums<'a> {
     received: Vec<&'a Total>,
     rate: f64,
     seconds: f64,
-    /// Length of the start that does not count.
+    /// Length of the start that is left out.
     omit_s: f64,
 }
 
@@ -83,13 +83,13 @@ impl<'a> Sums<'a> {
         let rounds = if rtt > 0.0 { (self.seconds + self.omit_s) / rtt } else { f64::INFINITY };
         if rounds < ROUNDS_MIN {
             return Some(format!(
-                "nothing yet: {rounds:.1} round trips of {:.1} ms are how a connection begins; a longer test (-t)",
+                "nothing yet: {rounds:.1} round trips of {:.1} ms are only the beginning of a connection; try a longer test (-t)",
                 rtt * 1e3
             ));
         }
         let bytes = sum(&self.received, |total| total.flow.bytes as f64);
         (mss > 0.0 && bytes < SEGMENTS_MIN * mss)
-            .then(|| format!("nothing that shows in {}: more bytes, or a longer test (-t)", Bytes(bytes as u64)))
+            .then(|| format!("nothing that shows in {}: try more bytes, or a longer test (-t)", Bytes(bytes as u64)))
     }
 
     /// The share of the sent bytes that were sent again.
@@ -243,7 +243,7 @@ fn limit(sums: &Sums<'_>, expected: &[Term], to: &End) -> String {
             "no host withheld anything".into()
         };
         return format!(
-            "the path: {window}, and {:.4} % was sent again; something was on its way {:.0} % of the time",
+            "the path: {window}, and {:.4} % was sent again; data was on its way {:.0} % of the time",
             sums.resent() * 100.0,
             in_flight.min(1.0) * 100.0
         );
@@ -334,7 +334,7 @@ mod tests {
         assert!(limit("8388608").contains("raise net.ipv4.tcp_rmem"), "{}", limit("8388608"));
         let opening = limit("1073741824");
         assert!(!opening.contains("raise net.ipv4.tcp_rmem") && opening.contains("a longer test"), "{opening}");
-        // A window that was used to a tenth limited nothing.
+        // A window of which only a tenth was used limited nothing.
         let wide = forward_report(Kernel { window_bytes: 40 << 20, ..full }, 1.0, "cubic");
         assert!(wide.binding.is_empty(), "{wide:?}");
     }

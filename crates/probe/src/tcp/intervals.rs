@@ -27,7 +27,7 @@ pub(crate) struct IntervalRecorder {
     interval: Duration,
     omit: Duration,
     last: Snapshot,
-    /// The samples at the end of the start that does not count; none until then.
+    /// The samples when counting began, after the start that is left out; none until then.
     counts_from: Option<Snapshot>,
 }
 

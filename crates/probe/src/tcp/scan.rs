@@ -14,7 +14,7 @@ const BAD: f64 = 0.9;
 /// The smallest buffer of a scan, and the largest.
 const WINDOW_MIN: u64 = 64 << 10;
 const WINDOW_MAX: u64 = 1 << 30;
-/// Points of a scan.
+/// Most points of a scan.
 const POINTS_MAX: usize = 256;
 
 /// The default values of a scan.

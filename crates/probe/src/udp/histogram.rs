@@ -207,7 +207,7 @@ mod tests {
             expected.sort_unstable();
             let spread = one_way.variation();
             prop_assert_eq!(spread.0.len(), took.len() as u64);
-            // Within 0.1 % of the time from the reference, which is at most twice the span lower, and once more.
+            // Each of two histograms is within 0.1 % of the time since the reference, which is at most twice the span below the least.
             let margin = 10_000 + 2 * expected[expected.len() - 1];
             for (part, at) in [(0.0, 0), (1.0, expected.len() - 1)] {
                 let off = spread.0.value_at_quantile(part).abs_diff(expected[at]);

@@ -40,8 +40,8 @@ pub fn point(order: UdpOrder, sent: UdpSent, received: UdpReceived) -> UdpPoint 
     }
 }
 
-/// Whether the receiving host's drops are known exactly. Where duplicates or foreign datagrams arrived, the dropped ones may be
-/// among these; some certainly are if the socket dropped more than is missing.
+/// Whether the receiving host's drops are known exactly. Where duplicates or foreign datagrams arrived, the host may have
+/// dropped such ones as well; it certainly did if the socket dropped more than is missing.
 fn is_exact(received: &UdpReceived, own: u64, lost: u64) -> bool {
     let drops = &received.drops;
     let dropped_elsewhere = drops.backlog > 0 || drops.interfaces > 0 || drops.udp_checksum_errors > 0;
@@ -82,7 +82,7 @@ mod tests {
         let both = joined(90, dropped(4));
         assert_eq!((split(&both), both.lost_share, both.lost_in_network_share), ((10, 4, 6, true), 0.1, 0.06));
         assert!(both.host_limited.is_some_and(|why| why.contains("4 of 10")));
-        // Copies of duplicates were dropped as well: no more than what is lost.
+        // The host dropped duplicates as well: its part of the loss is at most all of it.
         assert_eq!(split(&joined(98, dropped(5))), (2, 2, 0, false));
         assert_eq!(split(&joined(90, UdpDrops { udp_checksum_errors: 4, ..dropped(4) })), (10, 0, 10, false));
         assert_eq!(split(&joined(90, UdpDrops { backlog: 2, interfaces: 1, ..dropped(0) })), (10, 3, 7, false));

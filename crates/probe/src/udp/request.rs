@@ -18,9 +18,9 @@ use super::order::size;
 use super::send::send_end;
 use crate::{Error, Result, Stop};
 
-/// Sizes of one test.
+/// Most sizes of one test.
 const SIZES_MAX: usize = 1_000;
-/// Requests of one size.
+/// Most requests of one size.
 const COUNT_MAX: u64 = 10_000_000;
 /// The longest that an answer may take, seconds.
 const TIMEOUT_S_MAX: f64 = 10.0;

@@ -9,7 +9,7 @@ use super::order::Plan;
 use super::{RunProgress, point, send};
 use crate::{Error, Result, Stop};
 
-/// Runs of one sweep.
+/// Most runs of one sweep.
 pub const RUNS_MAX: usize = 10_000;
 /// The sizes that udpmon scans, bytes.
 pub const UDPMON_SIZES_BYTES: [u32; 10] = [1_400, 1_472, 1_200, 1_000, 800, 600, 400, 200, 100, 50];

@@ -15,7 +15,7 @@ pub(super) enum Running {
     Datagrams(datagrams::DatagramPool),
 }
 
-/// Counters of a stream at the end of the start that the client leaves out (`-O`): the server leaves it out as well.
+/// Counters of a stream when counting begins: after the first seconds, which the client leaves out (`-O`), and so does the server.
 #[derive(Clone, Copy, Debug, Default)]
 struct StreamBaseline {
     bytes: u64,

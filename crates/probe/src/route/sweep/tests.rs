@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A flow with `hops` written as "a b ? c", its probes and lost ones.
+/// A flow with `hops` written as "a b ? c", and the numbers of its probes and of the lost ones.
 fn flow(port: u16, hops: &str, sent: u32, lost: u32, rtt_ms: f64) -> FlowStats {
     let address = |word: &str| if word == "?" { vec![] } else { vec![word.to_owned()] };
     FlowStats {

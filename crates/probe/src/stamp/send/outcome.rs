@@ -115,7 +115,7 @@ impl Sender<'_> {
         let least_s = self.delays.round_trip.least_ns()? as f64 / 1e9;
         let (near, far) = (self.near.worst(), self.far.clock().unwrap_or_default());
         let errors_s = near.error_s + far.error_s;
-        let keep = "let chrony or another NTP client synchronise it";
+        let remedy = "let chrony or another NTP client synchronise it";
         if let Some(ClockStep { end, step_s }) = step {
             return Some(format!("the clock of the {end} end was set by {:.3} ms during the test", step_s * 1e3));
         }
@@ -126,11 +126,11 @@ impl Sender<'_> {
         let why = if !self.near.is_known {
             "this host does not report the quality of its clock (adjtimex is forbidden)".to_owned()
         } else if !near.synchronised {
-            format!("the clock of this host is not synchronised: {keep}")
+            format!("the clock of this host is not synchronised: {remedy}")
         } else if far.ptp {
             "the far clock counts in PTP's scale, whose offset from UTC it does not report".to_owned()
         } else if !far.synchronised {
-            format!("the clock of the far end is not synchronised: {keep}")
+            format!("the clock of the far end is not synchronised: {remedy}")
         } else if self.far.error.is_none() {
             "the far end does not report the quality of its clock".to_owned()
         } else if errors_s >= least_s / 10.0 {

@@ -152,7 +152,7 @@ fn a_silent_far_end_has_no_mtu() {
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
 
-/// Over 303 ms, rounds take time, not probes.
+/// Over 303 ms the time depends on the number of rounds, not on that of the probes.
 #[test]
 fn a_search_over_a_long_path_takes_seconds() {
     let (found, took, _) =
