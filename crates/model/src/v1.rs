@@ -155,7 +155,7 @@ pub struct FileOutcome {
     pub outcome: &'static str,
 }
 
-/// How payload crossed one section of its path.
+/// How payload crossed one leg of its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Carried {
     /// Where the leg begins: a locator, or `here` for the host of the program that ran the copy.

@@ -111,7 +111,7 @@ pub struct PlanWavelength {
 /// A forwarding configuration whose packets were followed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanForwarding {
-    /// 1.
+    /// Always 1.
     pub v: u8,
     /// `plan_forwarding`.
     pub event: String,

@@ -18,7 +18,7 @@ pub struct PlanTwin {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WhatIf {
-    /// Links that carry nothing.
+    /// Links that are taken out of service.
     pub cut: Vec<String>,
     /// Links with another high-water mark, a part from 0 to 1.
     pub marks: BTreeMap<String, f64>,
@@ -48,7 +48,7 @@ pub struct Campaign {
     pub source: String,
     /// The endpoint that gets them.
     pub target: String,
-    /// Bytes in sum.
+    /// Bytes of all files together.
     pub bytes: u64,
     /// Bytes of a file.
     pub file_bytes: u64,
