@@ -8,11 +8,11 @@ use crate::{HORIZON, PredictError, WEEK};
 /// The forecast of one hour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
-    /// The value is below in one of ten hours.
+    /// In one of ten hours the value is below this.
     pub low: f64,
-    /// The value is below in five of ten hours.
+    /// In five of ten hours the value is below this.
     pub median: f64,
-    /// The value is below in nine of ten hours.
+    /// In nine of ten hours the value is below this.
     pub high: f64,
 }
 
@@ -20,7 +20,7 @@ pub struct Band {
 pub(crate) const QUANTILES: [f64; 3] = [0.1, 0.5, 0.9];
 /// The hours at the end of a history whose errors set the band.
 pub(crate) const CALIBRATION: usize = 2 * WEEK;
-/// Hours between two forecasts of the calibration: a day and a bit, so that they begin at different hours of the day.
+/// Hours between two forecasts of the calibration: a day and five hours, so that they begin at different hours of the day.
 const CALIBRATION_STEP: usize = 29;
 /// Errors are collected for blocks of so many hours of a forecast: later hours have larger errors.
 const BLOCK: usize = 6;

@@ -16,9 +16,9 @@ const SCORE_MIN: f64 = 3.5;
 /// A limit of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// The value must not fall below.
+    /// The value must not fall below this.
     AtLeast(f64),
-    /// The value must not rise above.
+    /// The value must not rise above this.
     AtMost(f64),
 }
 
@@ -43,11 +43,12 @@ pub fn early_sign(values: &[Option<f64>], limit: Limit, within_hours: f64) -> Op
         .flat_map(|later| (0..later).map(move |earlier| (earlier, later)))
         .map(|(earlier, later)| (known[later].0 - known[earlier].0, known[later].1 - known[earlier].1))
         .collect();
-    let order: f64 =
-        pairs.iter().map(|(_, change)| change.partial_cmp(&0.0).map_or(0.0, |order| order as i8 as f64)).sum();
+    // The statistic S of Mann and Kendall: the number of rises less the number of falls.
+    let statistic: f64 =
+        pairs.iter().map(|(_, change)| change.partial_cmp(&0.0).map_or(0.0, |ordering| ordering as i8 as f64)).sum();
     let count = known.len() as f64;
     let deviation = (count * (count - 1.0) * (2.0 * count + 5.0) / 18.0).sqrt();
-    if (order / deviation).abs() < SCORE_MIN {
+    if (statistic / deviation).abs() < SCORE_MIN {
         return None;
     }
     let mut slopes: Vec<f64> = pairs.iter().map(|(hours, change)| change / hours).collect();

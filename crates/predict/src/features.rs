@@ -7,12 +7,12 @@ use crate::{DAY, HORIZON, WEEK};
 
 /// The number of features.
 pub(crate) const COUNT: usize = 10;
-/// Hours in which what the last hours say about the next ones fades to a third.
+/// The weight of the latest hours falls to 1/e after this many hours ahead.
 const FADING_HOURS: f64 = 6.0;
 /// Hours whose mean is the present state.
 const PRESENT: usize = 6;
 
-/// An hour that has been, with what was known of it before.
+/// A past hour: its features as they were known before it, and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Example {
     pub features: [f64; COUNT],

@@ -25,7 +25,7 @@ impl ScaledValues {
         ScaledValues { first_hour: series.first_hour, values }
     }
 
-    /// All of them.
+    /// All values as a history.
     pub fn history(&self) -> History<'_> {
         History { first_hour: self.first_hour, values: &self.values }
     }

@@ -45,14 +45,14 @@ impl Model {
         let mean = scale(series)?;
         let values = ScaledValues::new(series, mean);
         let history = values.history();
-        // What sets the band is not learned from.
-        let lesson = history.until(history.len() - CALIBRATION);
+        // The weeks that calibrate the band are left out of the training.
+        let training = history.until(history.len() - CALIBRATION);
         let forecaster: Box<dyn Forecaster> = match method {
             ForecastMethod::SeasonalNaive => Box::new(Calibrated::new(SeasonalNaive, history)?),
             ForecastMethod::Smoothing => Box::new(Calibrated::new(Smoothing, history)?),
             ForecastMethod::QuantileRegression => Box::new(QuantileRegression::fit(history)?),
-            ForecastMethod::Trees => Box::new(Calibrated::new(Trees::fit(lesson, seed)?, history)?),
-            ForecastMethod::Network => Box::new(Calibrated::new(Network::fit(lesson, seed), history)?),
+            ForecastMethod::Trees => Box::new(Calibrated::new(Trees::fit(training, seed)?, history)?),
+            ForecastMethod::Network => Box::new(Calibrated::new(Network::fit(training, seed), history)?),
         };
         Ok(Model { mean, forecaster })
     }

@@ -1,5 +1,5 @@
-//! Traffic that was never measured, in the shapes that networks of research publish: days and weeks, growth, noise that lasts, campaigns,
-//! changes of habit, gaps. By a seed.
+//! Synthetic traffic in the shapes that research networks publish: days and weeks, growth, noise that lasts, campaigns, changes of habit,
+//! gaps. The same seed gives the same traffic.
 //!
 //! Does not know: any real network.
 
@@ -17,6 +17,7 @@ const NOISE: f64 = 0.15;
 const GROWTH: f64 = 0.009;
 /// The share of hours without a measurement.
 const GAPS: f64 = 0.01;
+
 /// Synthetic traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Traffic {
@@ -26,7 +27,7 @@ pub struct Traffic {
     pub mean: f64,
     /// By how many hours its day is later than UTC.
     pub later_hours: i64,
-    /// The hour of the series from which the habits of [`TrafficShape::Shifted`] are others.
+    /// The hour of the series at which the habits of [`TrafficShape::Shifted`] change.
     pub habits_change_at: usize,
     /// The seed.
     pub seed: u64,
@@ -38,7 +39,7 @@ impl Traffic {
         Traffic { shape, mean: 1.0, later_hours: 0, habits_change_at: usize::MAX, seed: 0 }
     }
 
-    /// The traffic of some hours from an hour on, in hours since 1970.
+    /// The traffic of `hours` hours from `first_hour` on, which counts hours since 1970.
     pub fn series(&self, first_hour: i64, hours: usize) -> HourlySeries {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let mut noise = 0.0;
@@ -71,7 +72,7 @@ struct Burst {
 }
 
 impl Burst {
-    /// A campaign begins each 50 hours on average.
+    /// The level of the next hour. A campaign begins each 50 hours on average.
     fn next(&mut self, random: &mut fastrand::Rng) -> f64 {
         if self.hours_left == 0 {
             if random.f64() >= 1.0 / 50.0 {
@@ -86,7 +87,7 @@ impl Burst {
 }
 
 fn daily(hour: i64) -> f64 {
-    // The high is at 15:00.
+    // The peak is at 15:00.
     let day = 1.0 + 0.5 * (TAU * (hour - 9).rem_euclid(DAY as i64) as f64 / DAY as f64).sin();
     if is_weekend(hour) { 0.65 * day } else { 1.1 * day }
 }

@@ -9,7 +9,8 @@ use crate::features::{self, COUNT, Example};
 use crate::history::History;
 use crate::{Band, HORIZON, PredictError};
 
-/// Examples begin at each hour that is a multiple of this: a day and an hour, so that each hour of the day is seen at each distance.
+/// Examples begin at each hour that is a multiple of this: a day and an hour, so that each hour of the day is seen at each number of hours
+/// ahead.
 const STEP: usize = 25;
 /// The most examples: the linear program has a row for each, and its time grows with their square.
 const EXAMPLES_MAX: usize = 800;
@@ -28,7 +29,7 @@ impl QuantileRegression {
     pub fn fit(history: History) -> Result<QuantileRegression, PredictError> {
         let all = features::examples(history, STEP);
         let step = all.len().div_ceil(EXAMPLES_MAX).max(1);
-        // A step that divides the hours of a forecast would leave some distances out.
+        // A step that divides the hours of a forecast would leave some numbers of hours ahead out.
         let step = if step > 1 && HORIZON.is_multiple_of(step) { step + 1 } else { step };
         let examples: Vec<Example> = all.into_iter().step_by(step).collect();
         let mut weights = [[0.0; COUNT]; QUANTILES.len()];
