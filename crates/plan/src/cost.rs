@@ -29,8 +29,8 @@ pub struct OptionCost {
     pub by_year: Vec<(u16, f64)>,
 }
 
-/// The costs of all options from `first` to `last`. Costs without an option belong to each. The own costs of replica scenarios are no options here: see
-/// [`crate::replication`].
+/// The costs of all options from `first` to `last`. Costs without an option belong to each. The own costs of replica scenarios are no
+/// options here: see [`crate::replication`].
 pub fn options(scenario: &Scenario, first: u16, last: u16, seed: u64) -> Vec<OptionCost> {
     let is_option = |name: &&String| scenario.replicas.iter().all(|replicas| replicas.name != **name);
     let names: BTreeSet<&String> =

@@ -1,5 +1,5 @@
-//! Verifies a forwarding configuration: every member of a virtual network reaches every prefix of it, no packet turns in a circle, no packet gets into a virtual
-//! network that it has no business in.
+//! Verifies a forwarding configuration: every member of a virtual network reaches every prefix of it, no packet loops, and no packet enters
+//! a virtual network that its own does not reach.
 //!
 //! All packets that every table treats alike are followed as one: those whose longest matching prefix, of all prefixes of the configuration, is the same
 //! (equivalence classes; Khurshid and others, VeriFlow, NSDI 2013). So the result holds for each single address.
@@ -38,7 +38,7 @@ pub struct ForwardingFault {
     pub owner: Option<usize>,
     /// The sites that the packets of one member go over, up to the one where it happens; a loop ends with the site that it began with.
     pub path: Vec<usize>,
-    /// Further members whose packets meet it at the same place.
+    /// Further members whose packets meet the same fault at the same place.
     pub others: Vec<usize>,
 }
 
@@ -74,7 +74,7 @@ pub fn verify(network: &Network, forwarding: &Forwarding) -> Verification {
     verification
 }
 
-/// The prefixes of a configuration that some address matches longest.
+/// The prefixes of a configuration that are the longest match of at least one address.
 fn classes(forwarding: &Forwarding) -> BTreeSet<Prefix> {
     let sites = || forwarding.vrfs.iter().flat_map(|vrf| &vrf.sites);
     let routes = sites().flat_map(|site| site.routes.iter().map(|route| route.prefix));
@@ -174,7 +174,8 @@ fn longest<'p, T>(prefixes: impl Iterator<Item = (&'p Prefix, T)>, inner: &Prefi
     prefixes.filter(|(prefix, _)| prefix.contains(inner)).max_by_key(|(prefix, _)| prefix.length())
 }
 
-/// A configuration of shortest routes between the sites of a group, with the networks of their interfaces. None of them without an address is a member.
+/// A configuration of shortest routes between the sites of a group, with the networks of their interfaces. A site of the group without an
+/// address is not a member: it only forwards.
 pub fn shortest(scenario: &Scenario, network: &Network, name: &str, members: &[usize]) -> Forwarding {
     let mut vrf = Vrf { name: name.to_owned(), ..Vrf::default() };
     let mut tables: BTreeMap<usize, VrfSite> = BTreeMap::new();
@@ -213,7 +214,7 @@ pub fn shortest(scenario: &Scenario, network: &Network, name: &str, members: &[u
 }
 
 impl ForwardingFault {
-    /// Where it happens: the site, or all sites of the circle.
+    /// Where it happens: the site, or all sites of the loop.
     fn place(&self) -> BTreeSet<usize> {
         let last = self.path.last();
         let first = self.path.iter().position(|site| Some(site) == last).unwrap_or(0);

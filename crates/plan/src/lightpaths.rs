@@ -108,7 +108,7 @@ impl FreeWavelengths {
 struct LitPath {
     request: usize,
     route: NetworkRoute,
-    /// From when on it carries data, seconds; later, up to when its bytes have been counted.
+    /// When the path begins to carry data, seconds; once it does, the time up to which its bytes have been counted.
     lit_s: f64,
     left_bytes: f64,
 }
@@ -167,11 +167,12 @@ struct Agents<'a> {
     outcomes: Vec<PathOutcome>,
     free: FreeWavelengths,
     lit: Vec<LitPath>,
+    /// Requests that wait, by number, with the bytes that are left.
     waiting: Vec<(usize, f64)>,
 }
 
 impl Agents<'_> {
-    /// When the first transfer ends, and which of the lit paths is its.
+    /// When the next transfer ends, and the number of its lit path.
     fn next_end(&self) -> Option<(f64, usize)> {
         let end = |lit: &LitPath| lit.lit_s + lit.left_bytes * 8.0 / self.settings.wavelength_bit_s;
         (0..self.lit.len()).map(|at| (end(&self.lit[at]), at)).min_by(|a, b| a.0.total_cmp(&b.0))

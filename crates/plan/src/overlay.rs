@@ -20,7 +20,7 @@ pub struct CountryVrf {
     pub number: u32,
     /// The sites of the country that belong to the overlay.
     pub members: Vec<usize>,
-    /// The countries that it peers with, each with the links over which.
+    /// The countries that it peers with, each with the links over which it peers.
     pub peers: BTreeMap<String, Vec<usize>>,
 }
 
@@ -45,7 +45,7 @@ pub struct MemberPort {
 }
 
 /// The commands (arguments of `ip`) that separate virtual networks on a Linux router by policy routing, for kernels without VRF devices: packets that come in
-/// at a port of a network are routed by a table of that network alone, which ends with a refusal.
+/// at a port of a network are routed by a table of that network alone, whose last route is `unreachable`.
 pub fn policy_routing(networks: &[Vec<MemberPort>]) -> Vec<String> {
     let mut commands = Vec::new();
     for (ports, table) in networks.iter().zip(FIRST_TABLE..) {

@@ -206,10 +206,10 @@ impl ReplicaFlows<'_> {
             Figure::new(format!("{}: {name} {}", self.replicas.name, self.site(source)), value, unit).source(text)
         };
         let sum = self.replicas.sum_bit_s / 1e9;
-        let is_one = self.replicas.order == ServingOrder::InTurn || self.holds();
+        let has_one_flow = self.replicas.order == ServingOrder::InTurn || self.holds();
         let (targets, full) = (self.abroad(source, &self.replicas.to), self.abroad(source, &self.replicas.full));
         let copies = self.copies_pushed();
-        let (flows, rate) = if is_one {
+        let (flows, rate) = if has_one_flow {
             let flows = figure("flows from", 1.0 + full, "").formula("1 + full").with("full", full, "");
             (flows, figure("rate of a flow from", sum, "Gbit/s").formula("sum").with("sum", sum, "Gbit/s"))
         } else {

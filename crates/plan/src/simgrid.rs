@@ -8,7 +8,7 @@ use sched::allocation::{Demand, allocate};
 /// The constants of a variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constants {
-    /// What the sum of the latencies of the links is multiplied by for the start of a flow.
+    /// The factor on the sum of the links' latencies at the start of a flow.
     pub latency_factor: f64,
     /// The part of a link's bandwidth that payload gets.
     pub bandwidth_factor: f64,

@@ -60,7 +60,7 @@ struct Simulator<'a> {
     background: BTreeMap<usize, PathTraffic>,
     /// None if routes are the shortest ones.
     chooser: Option<RouteChooser>,
-    /// Links that are closed, as far as routes follow.
+    /// Links that routes avoid now: closed ones, once routes have followed.
     closed: BTreeSet<usize>,
     /// What transfers may use of each resource now, bytes per second.
     capacities: Vec<f64>,
@@ -73,7 +73,7 @@ struct Simulator<'a> {
     rates: Rates,
     /// Agents that ask for optical paths, if some work is on demand.
     agents: Option<LightAgents>,
-    /// The earliest is the last.
+    /// Sorted so that the earliest is last.
     disturbances: Vec<Disturbance>,
     now_s: f64,
     meters: SimulationMeters,
@@ -223,7 +223,7 @@ impl<'a> Simulator<'a> {
 
     fn set_capacity(&mut self, resource: usize) {
         let part = self.whole_parts[resource] * self.free_parts[resource];
-        // What bounds nothing is infinite, also as a part.
+        // The usable rate may be infinite, and infinity times 0 is not a number.
         self.capacities[resource] = if part == 0.0 { 0.0 } else { self.resources.usable[resource] * part };
     }
 
@@ -435,7 +435,7 @@ impl<'a> Simulator<'a> {
     }
 }
 
-/// When the files of a work are late, seconds.
+/// The time after which files of a work are late, seconds.
 fn deadline_s(work: &scenario::Work) -> f64 {
     work.deadline.map_or(f64::INFINITY, |deadline| (work.at + deadline).as_secs_f64())
 }

@@ -15,7 +15,7 @@ pub struct LightAgents {
     settings: LightSettings,
     free: FreeWavelengths,
     agents: Vec<LightAgent>,
-    /// Agents that wait for free wavelengths, by number, with the delay of the path that they will get; the oldest first.
+    /// Agents that wait for free wavelengths, by number, with the seconds that it will take to light their path; the oldest first.
     waiting: Vec<(usize, f64)>,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct PathTraffic {
     pub links: Vec<usize>,
     /// What a measurement would know of it, bit/s by hour, history included; hours without a measurement are gaps.
     measured: HourlySeries,
-    /// What it is.
+    /// The actual rates, bit/s by hour, without gaps.
     rates_bit_s: Vec<f64>,
 }
 

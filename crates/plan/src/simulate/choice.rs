@@ -145,7 +145,7 @@ impl Forecasts {
         self.hour = hour;
         self.medians.clear();
         for (path, model) in &self.models {
-            // Where a library fails from here, the load of now counts.
+            // If a forecast fails, the present load counts.
             let measured = state.background[path].measured_until(state.now_s);
             if let Ok(bands) = model.forecast(&measured) {
                 self.medians.insert(*path, bands.iter().map(|band| band.median).collect());

@@ -23,16 +23,16 @@ pub struct Disturbance {
 pub enum Effect {
     /// A resource has another capacity, as a fraction of what it has while nothing is broken.
     Capacity {
-        /// Its number.
+        /// The number of the resource.
         resource: u32,
-        /// From 0.
+        /// The fraction, from 0.
         fraction: f64,
     },
     /// The traffic of others leaves this part of a link.
     Background {
-        /// Its number.
+        /// The number of the resource.
         resource: u32,
-        /// From 0.01.
+        /// The fraction, from 0.01.
         fraction: f64,
     },
     /// Routes avoid these links, and no others.

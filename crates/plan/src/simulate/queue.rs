@@ -77,7 +77,7 @@ struct SimulatedTransfer {
 
 #[derive(Clone, Copy, Debug)]
 struct Moving {
-    /// As it will be after this attempt.
+    /// The file as it will be after this attempt.
     file: SimulatedFile,
     begun_s: f64,
     /// What is left of this attempt.
@@ -179,7 +179,7 @@ impl SimulatedQueue {
         !self.transfers.is_empty()
     }
 
-    /// Whether nothing is left that could come by itself.
+    /// Whether nothing moves, waits, or is still to come by itself.
     pub fn is_done(&self) -> bool {
         self.transfers.is_empty() && self.retries.is_empty() && self.files.left() == 0
     }

@@ -25,7 +25,7 @@ pub struct Rates {
     demands: Vec<DemandEstimate>,
     /// Since when each queue has had transfers.
     busy_since_s: Vec<Option<f64>>,
-    /// What binds each queue: a resource, or none if the queue itself.
+    /// What binds each queue: a resource, or none if its own cap does.
     pub bound_by: Vec<Option<u32>>,
     /// For each queue in the last round: whether it was active, and the transfers that it wanted.
     seen: Vec<(bool, u32)>,

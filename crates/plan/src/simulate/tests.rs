@@ -76,7 +76,7 @@ fn a_cut_link_moves_the_transfer_to_another_route() {
                 [[event]]\nat = \"400s\"\npath = \"a-b\"\nset = { down = true }\n\
                 [simulate]\nstep = \"0s\"\nreroute = \"30s\"\n";
     let outcome = run(text);
-    // What is there after 400 s moved at the full rate; nothing moves for 30 s; the rest moves at half of it.
+    // For 400 s files move at the full rate; nothing moves for 30 s; the rest moves at half the rate.
     let rest_s = 2.0 * (800.0 / PAYLOAD - 400.0);
     assert_near(of(&outcome, "w").last_s, 400.0 + 30.0 + rest_s, STARTUP_S);
     assert_eq!(of(&outcome, "w").done, 1000);
