@@ -60,8 +60,8 @@ fn addresses(scenario: &Scenario, lines: &ScenarioLines) -> Result<(), Problem> 
     Ok(())
 }
 
-/// The part of an interface's network that overlaps with the addresses of the lab's own routers: 10.78.0.0/15, and the two networks behind
-/// those that sites are given.
+/// The part of an interface's network that overlaps with the addresses of the lab's own routers: 10.78.0.0/15, and the two IPv6
+/// networks that follow the one from which sites are given addresses.
 fn overlap_with_routers(interface: &Interface) -> Option<String> {
     const V4: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 78, 0, 0), 15);
     const V6: [(Ipv6Addr, u8); 2] = [
@@ -151,7 +151,7 @@ fn common_family(scenario: &Scenario, path: &Path, line: usize) -> Result<(), Pr
     Err(Problem::new(line, what, "give both an IPv4 address, or both an IPv6 address"))
 }
 
-/// Which sites can be reached from which, by directions of paths that do not go over other sites themselves: those could lead in a
+/// Which sites can be reached from which. A direction over other sites does not count: such directions could refer to each other in a
 /// circle.
 struct Reachability(Vec<Vec<bool>>);
 

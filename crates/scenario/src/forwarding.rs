@@ -1,5 +1,5 @@
-//! A forwarding configuration: the virtual networks (VRFs) of a scenario's sites, with the prefixes at each site and the next hop of each prefix. A file of its own (TOML), beside
-//! the scenario; `docs/design/forwarding.md` describes it.
+//! A forwarding configuration: the virtual networks (VRFs) of a scenario's sites, with the prefixes at each site and the next hop of each
+//! prefix. A file of its own (TOML), beside the scenario; `docs/design/forwarding.md` describes it.
 //!
 //! Does not know: whether packets arrive; `plan` follows them.
 
@@ -21,7 +21,7 @@ const ROUTE_REMEDY: &str = "write next hops by prefix, like route = { \"10.2.0.0
 const NEXT_REMEDY: &str = "write a site, a path, \"discard\", or { next = \"london\", vrf = \"lhcone\" }";
 /// Packets for a prefix with this next hop are dropped on purpose.
 const DISCARD: &str = "discard";
-/// Each prefix is followed from each member.
+/// The most next hops: each prefix is followed from each member.
 const ENTRIES_MAX: usize = 100_000;
 
 /// A forwarding configuration.
@@ -87,8 +87,8 @@ impl Forwarding {
         let Some(vrfs) = root.get("vrf") else {
             return Err(Problem::new(1, "there is no virtual network", VRF_REMEDY));
         };
-        let reader = ForwardingReader { scenario, names: &vrfs.table(VRF_REMEDY)?.entries };
-        let vrfs = reader.names.iter().map(|entry| reader.vrf(entry)).collect::<Result<Vec<Vrf>, Problem>>()?;
+        let reader = ForwardingReader { scenario, tables: &vrfs.table(VRF_REMEDY)?.entries };
+        let vrfs = reader.tables.iter().map(|entry| reader.vrf(entry)).collect::<Result<Vec<Vrf>, Problem>>()?;
         let entries: usize = vrfs.iter().flat_map(|vrf| &vrf.sites).map(|site| site.routes.len()).sum();
         if entries > ENTRIES_MAX {
             return Err(Problem::new(1, format!("more than {ENTRIES_MAX} next hops"), "describe fewer"));
@@ -141,7 +141,7 @@ impl Forwarding {
 struct ForwardingReader<'a> {
     scenario: &'a Scenario,
     /// The tables of all virtual networks.
-    names: &'a [Entry],
+    tables: &'a [Entry],
 }
 
 impl ForwardingReader<'_> {
@@ -164,8 +164,10 @@ impl ForwardingReader<'_> {
         let mut vrf = Vrf { name: entry.key.clone(), reaches, sites: Vec::new() };
         for entry in &sites.table(SITE_REMEDY)?.entries {
             let site = self.site(entry)?;
-            let both = |prefix: &Prefix| vrf.sites.iter().find(|other| other.prefixes.contains(prefix));
-            if let Some((prefix, other)) = site.prefixes.iter().find_map(|prefix| Some((prefix, both(prefix)?))) {
+            let attached_before = |prefix: &Prefix| vrf.sites.iter().find(|other| other.prefixes.contains(prefix));
+            if let Some((prefix, other)) =
+                site.prefixes.iter().find_map(|prefix| Some((prefix, attached_before(prefix)?)))
+            {
                 let name = &self.scenario.sites[other.site].name;
                 let what = format!("{prefix} is attached to {name} and to {}", entry.key);
                 return Err(entry.problem(what, "attach each prefix to one site"));
@@ -175,10 +177,11 @@ impl ForwardingReader<'_> {
         Ok(vrf)
     }
 
+    /// The number of a virtual network by its name.
     fn number(&self, entry: &Entry, name: &str) -> Result<usize, Problem> {
-        let names = self.names.iter().map(|vrf| vrf.key.as_str());
+        let names = self.tables.iter().map(|vrf| vrf.key.as_str());
         let unknown = || entry.problem(format!("there is no virtual network {name:?}"), instead(name, names.clone()));
-        self.names.iter().position(|vrf| vrf.key == name).ok_or_else(unknown)
+        self.tables.iter().position(|vrf| vrf.key == name).ok_or_else(unknown)
     }
 
     fn site(&self, entry: &Entry) -> Result<VrfSite, Problem> {

@@ -37,7 +37,7 @@ pub(super) fn background(entry: &Entry, scenario: &Scenario) -> Result<Backgroun
         Some((entry, time)) => {
             let time = time?;
             if time.as_secs() > LATER_MAX_S {
-                return Err(entry.problem("its day is more than a day later", "write at most \"24h\""));
+                return Err(entry.problem("later is more than one day", "write at most \"24h\""));
             }
             time
         }

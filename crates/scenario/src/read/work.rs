@@ -51,7 +51,7 @@ const SIMULATION_WORDS: [&str; 10] = [
     "setup",
     "restoration",
 ];
-/// A cumulated distribution over all objects is kept.
+/// The most objects: the cumulative distribution over all of them is kept in memory.
 const OBJECTS_MAX: i128 = 10_000_000;
 const LIGHT_DEFAULT: LightSettings = LightSettings {
     wavelengths: 1,
