@@ -363,7 +363,7 @@ impl Fabric {
                 ParcelDestination::Route { route, leg, link } => {
                     let route = &self.topology.routes[route as usize];
                     if (leg as usize) < route.legs.len() {
-                        // The parcels are counted again at the other end of the leg.
+                        // This parcel ends here; `send_on` counts the parcels that it becomes.
                         self.packets[parcel.packet as usize].parcels -= 1;
                         self.send_on(parcel);
                         continue;

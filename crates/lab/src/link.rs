@@ -174,7 +174,7 @@ impl Link {
                 let owed = spent.min(policer.burst.0);
                 self.full_ps = now * PS_PER_NS + time_ps(owed, policer.rate.0);
             }
-            // There was no cross traffic before.
+            // The new cross traffic begins now: none is made up for earlier times.
             Word::CrossTraffic(_) => self.cross_ps = now * PS_PER_NS,
             _ => {}
         }

@@ -94,7 +94,7 @@ impl Site {
     /// A command that will run at the site.
     ///
     /// # Errors
-    /// The command cannot be prepared (see [`Site::hold`]).
+    /// The command cannot be prepared (see [`Site::run_at_site`]).
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Result<Command, Error> {
         let mut command = Command::new(program);
         self.run_at_site(&mut command)?;

@@ -142,15 +142,15 @@ impl Trial<'_> {
     /// Datagrams with wrong checksums and datagrams without room, by the receiver's kernel.
     fn receiver_counts(&self) -> Result<[u64; 2], Error> {
         let read = || {
-            let old = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
-            let new = std::fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
-            (old, new)
+            let snmp = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
+            let snmp6 = std::fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
+            (snmp, snmp6)
         };
-        let (old, new) = self.to.0.within(read)?;
+        let (snmp, snmp6) = self.to.0.within(read)?;
         Ok(match self.to.1 {
-            IpAddr::V4(_) => ["InCsumErrors", "RcvbufErrors"].map(|name| udp_count(&old, name)),
+            IpAddr::V4(_) => ["InCsumErrors", "RcvbufErrors"].map(|name| udp_count(&snmp, name)),
             IpAddr::V6(_) => ["Udp6InCsumErrors", "Udp6RcvbufErrors"].map(|name| {
-                let line = new.lines().find(|line| line.split_whitespace().next() == Some(name));
+                let line = snmp6.lines().find(|line| line.split_whitespace().next() == Some(name));
                 line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
             }),
         })

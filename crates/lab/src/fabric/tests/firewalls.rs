@@ -37,7 +37,7 @@ fn a_firewall_lets_answers_in() {
         assert!(!gets_in(&mut net, 0, !tcp, (443, 50_000)) || !tcp, "by another protocol");
         assert!(gets_in(&mut net, 0, tcp, (9_999, 22)), "to an open one");
     }
-    // Also those of the second round, when both protocols were out.
+    // Four in the first round; three in the second, in which a TCP flow had already gone out.
     assert_eq!(net.fabric.refused().firewalled, 7);
 }
 

@@ -90,7 +90,8 @@ fn an_idle_bottleneck_takes_one_segment_however_short_its_queue() {
     assert_eq!(link.counts().queue_dropped, 2 + 3 + 2);
 }
 
-/// Half a millisecond each: what takes 12 ms leaves in 24 runs, the last of which ends when the whole does.
+/// A row leaves in runs of about half a millisecond: 12 ms would be 24, but a run has whole segments, so there are 20 of two segments. The
+/// last ends when the whole row does.
 #[test]
 fn a_row_leaves_a_slow_bottleneck_in_pieces() {
     let mut link =
