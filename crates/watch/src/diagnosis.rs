@@ -78,7 +78,7 @@ impl Diagnosis {
         Diagnosis { at, outcome: Err(why) }
     }
 
-    /// Whether it may still explain findings: it is young, or belongs to one that lasts.
+    /// Whether it may still explain findings: it is young, or a finding that it may explain lasts.
     pub fn is_of_use(&self, findings: &[Finding], now: i64) -> bool {
         let age = now - self.at;
         age < PATH_EVERY_MS || age < LASTS_MS && findings.iter().any(|finding| is_diagnosed(finding.kind))

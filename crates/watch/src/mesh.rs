@@ -79,7 +79,7 @@ pub struct Mesh {
 const SLIP_SHARE: f64 = 0.8;
 /// The time that a test takes besides its length, seconds: control messages, claims, slow start of the next.
 const GUARD_S: f64 = 10.0;
-/// Slow start does not count in the throughput of a test longer than this.
+/// Slow start does not count in the throughput of a test longer than this, seconds.
 const OMIT_FROM_S: f64 = 10.0;
 
 impl Mesh {

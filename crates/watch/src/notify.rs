@@ -81,12 +81,12 @@ impl Notifier {
 
     /// Sends the changes that wait; `lasting` are all alarms, which are repeated to Alertmanager.
     pub fn send(&mut self, lasting: &[Alarm]) {
-        let is_time = self.reminded.elapsed() >= REMIND_EVERY;
-        if is_time {
+        let is_reminder_due = self.reminded.elapsed() >= REMIND_EVERY;
+        if is_reminder_due {
             self.reminded = Instant::now();
         }
         for recipient in &mut self.recipients {
-            if is_time && matches!(recipient.notify.how, NotifyKind::Alertmanager(_)) {
+            if is_reminder_due && matches!(recipient.notify.how, NotifyKind::Alertmanager(_)) {
                 let reminders =
                     lasting.iter().filter(|alarm| alarm.acknowledged.is_none()).cloned().map(Change::Changed);
                 recipient.waiting.extend(reminders.map(|change| (Instant::now(), change)));

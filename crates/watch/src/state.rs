@@ -84,7 +84,7 @@ struct WatchedPath {
     findings: Vec<Finding>,
     /// Reports that wait for results of tests that may have loaded the path meanwhile.
     waiting: VecDeque<WaitingReport>,
-    /// What tests that an alarm asked for showed.
+    /// What the tests showed that were ordered when an alarm was raised.
     diagnosis: Option<Diagnosis>,
 }
 

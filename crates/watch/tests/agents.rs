@@ -16,7 +16,7 @@ use watch::counters::snmp::SnmpInterface;
 const AUTH: &str = "the password of auth";
 const PRIVACY: &str = "the password of privacy";
 
-/// Users of the agent, with all that the watch offers.
+/// Users of the agent, with each digest and cipher that the watch offers.
 const USERS: &str = r#"
 createUser modern SHA-256 "the password of auth" AES "the password of privacy"
 createUser older SHA "the password of auth" AES "the password of privacy"
@@ -165,7 +165,7 @@ fn a_session_of_snmpv3_follows_the_clock_of_the_agent() {
     let Some(library) = faketime() else {
         return snmpd::skipped(test, "there is no libfaketime (scripts/setup.sh installs it)");
     };
-    // Its clock passes the window of 150 s in a second and a half.
+    // Its clock runs 200 times as fast: within a second and a half it leaves the time window of 150 s.
     let Some(agent) = Snmpd::start_with(test, USERS, &[("LD_PRELOAD", &library), ("FAKETIME", Path::new("+0 x200"))])
     else {
         return;
@@ -185,7 +185,7 @@ fn faketime() -> Option<PathBuf> {
     directories.flatten().map(library).find(|library| library.exists())
 }
 
-/// Lines of `pass`: the identifier of an object, its type and its value.
+/// The awk program that answers for `pass`, from a table of lines with an object's identifier, its type and its value.
 const ANSWER: &str = r#"
 function compare(a, b, left, right, n, m, at) {
     n = split(substr(a, 2), left, "."); m = split(substr(b, 2), right, ".")
@@ -209,7 +209,7 @@ impl Tables {
     fn new() -> Tables {
         let tables = Tables(tempfile::tempdir().unwrap());
         std::fs::write(tables.0.path().join("answer.awk"), ANSWER).unwrap();
-        // Never empty: the agent caches the answer to a command that is repeated.
+        // Never empty: a walk of an empty table repeats one command, and the agent caches the answer to a repeated command.
         tables.set(&[(10, [8, 9, 0, 35])]);
         tables
     }
@@ -258,7 +258,7 @@ fn light_is_read_from_the_sensors_of_the_interface() {
     let secrets = Secrets::new();
     let dark = until("the agent answers", || read(&agent, "lo", secrets.modern()).ok());
     assert_eq!(dark.light_in_dbm, None, "the host has no sensors of light");
-    // Watts in microwatts, and with a tenth of them; what is sent, and the temperature, are no light that is received.
+    // Lane 1 in tenths of a microwatt, lane 2 in microwatts. Light that is sent, and a temperature, are no light that is received.
     let with = |lane_2: i64| {
         [(7, [6, 7, 1, 5_012]), (8, [6, 7, 0, lane_2]), (9, [6, 7, 0, 1]), (10, [8, 9, 0, 35]), (13, [6, 7, 0, 1])]
     };

@@ -211,7 +211,7 @@ pub(super) fn parse(text: &str) -> ConfigResult<Config> {
     }
     let names: BTreeSet<&String> = groups.iter().map(|group: &Group| &group.name).collect();
     if names.len() < groups.len() {
-        return Err(ConfigError::new("group", "two groups have one name"));
+        return Err(ConfigError::new("group", "two groups have the same name"));
     }
     let paths = file.path.into_iter().map(|path| known_path(path, &places)).collect::<ConfigResult<Vec<_>>>()?;
     let register = |table| register(table, |name| all_nodes.iter().any(|node| node == name));
@@ -257,7 +257,7 @@ fn read_interfaces(tables: Vec<FileInterface>, nodes: &[String]) -> ConfigResult
     }
     let names: BTreeSet<&String> = interfaces.iter().map(|interface| &interface.name).collect();
     if names.len() < interfaces.len() {
-        Err(ConfigError::new("interface", "two interfaces have one name"))
+        Err(ConfigError::new("interface", "two interfaces have the same name"))
     } else {
         Ok(interfaces)
     }

@@ -166,7 +166,9 @@ pub(super) fn interface(table: FileInterface) -> ConfigResult<Interface> {
     let (segment_in, segment_out) = match (&table.site, &table.link) {
         (Some(site), None) => (format!("{site} in"), format!("{site} out")),
         (None, Some(link)) => (format!("{link} (back)"), link.clone()),
-        _ => return Err(ConfigError::new(at, "write either site or link: that whose packets the interface carries")),
+        _ => {
+            return Err(ConfigError::new(at, "write either site or link: the one whose packets the interface carries"));
+        }
     };
     if table.snmp.is_none() && (table.community_file.is_some() || table.user.is_some()) {
         return Err(ConfigError::new(at, "community-file and user belong to snmp"));

@@ -62,7 +62,7 @@ fn an_invalid_value_is_refused_with_its_place() {
         ("[[group]]\nthroughput = { every = \"30s\", lasts = \"20s\" }", "both directions"),
         ("[[group]]\nlatency = { rate = 1e9 }", "packets/s"),
         ("[[group]]\npath = { flows = 65 }", "flows"),
-        ("[[group]]\nname = \"a\"\n[[group]]\nname = \"a\"", "one name"),
+        ("[[group]]\nname = \"a\"\n[[group]]\nname = \"a\"", "the same name"),
         ("quiet = [\"25:00-06:00\"]", "22:00-06:00"),
         ("[[notify]]\nwebhook = \"http://a\"\nalertmanager = \"http://b\"", "one of"),
         ("[keep]\nraw = \"5min\"", "keep raw"),

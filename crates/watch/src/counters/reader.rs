@@ -16,7 +16,7 @@ use crate::state::Watch;
 /// Starts the thread of an interface. It ends when the signal is set, or the configuration does not have the interface any more.
 ///
 /// # Errors
-/// The host has no thread to give.
+/// The host cannot start a thread.
 pub fn start(
     watch: Arc<Watch>,
     name: String,

@@ -62,7 +62,7 @@ impl SnmpInterface {
     /// The agent does not answer, does not accept the community or the user, or has no such interface.
     pub fn read(&mut self) -> Result<Reading, String> {
         let reading = self.read_by_session();
-        self.agent.rest();
+        self.agent.drop_community_session();
         reading
     }
 

@@ -24,7 +24,7 @@ const STACK_BYTES: usize = 512 << 10;
 const POLL_EVERY: Duration = Duration::from_secs(2);
 /// A test that has not ended after this time is cancelled: a heavy test may hold the node before it.
 const LASTS_MAX: Duration = Duration::from_secs(1_200);
-/// A schedule whose own test of a path has as many ports this often, seconds, needs no other one.
+/// A path whose own schedule has a test with as many ports at least this often, seconds, needs no other one.
 const SCHEDULED_S: f64 = 3_600.0;
 
 /// The part of a node's API that a diagnosis needs.

@@ -11,13 +11,14 @@ const REPORTS_MAX: usize = 40;
 const LOST_MIN: u64 = 12;
 /// The least number of ports for a finding.
 const PORTS_MIN: usize = 4;
-/// The numbers of members that a bundle may have. Ports are reported only for minutes with loss, and in these more ports than usual are on
-/// the bad member: to four ports that lose little, a bundle of four members looks like one of 4 (1 - (1 - 1/4)^4) = 2.7.
+/// The numbers of members that a bundle may have. Ports are reported only for minutes with loss, and in these minutes more ports than usual
+/// are on the bad member: with four ports of which each loses little, a bundle of four members looks like one of
+/// 4 (1 - (1 - 1/4)^4) = 2.7 members.
 const MEMBERS: [f64; 4] = [2.0, 2.7, 4.0, 8.0];
 /// The share of the losses that may have another cause, which affects all ports alike.
 const OTHER_CAUSES: f64 = 0.1;
-/// A bad member is found where it makes the losses of the ports e^6 times as likely as chance does. Chance reaches this in no more than one of e^6 cases
-/// for each of [`MEMBERS`], however often it is tested (Ville's inequality).
+/// A bad member is found where it makes the losses of the ports e^6 times as likely as chance does. Chance reaches this in no more than one
+/// of e^6 cases for each of [`MEMBERS`], however often it is tested (Ville's inequality).
 const EVIDENCE_MIN: f64 = 6.0;
 
 /// Sent and lost by port, in reports with loss, the newest last.

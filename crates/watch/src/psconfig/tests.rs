@@ -3,7 +3,7 @@
 use super::*;
 use crate::mesh::{Mesh, TestKind};
 
-/// The example of collaboration: a mesh, a class, a host without an agent.
+/// The template of a collaboration: a mesh, a class, a host without an agent.
 const COLLAB: &str = r#"{"_meta":{"display-name":"Collab"},
  "archives":{"ours":{"archiver":"http","data":{"schema":2,"_url":"https://arch.example.org/logstash","op":"put"}}},
  "addresses":{"a":{"address":"a.example.org","labels":{"v6":{"address":"2001:db8::a"}},"tags":["eu"]},

@@ -61,7 +61,7 @@ impl Snmpd {
         self.child = spawn(&self.at, self.dir.path(), &self.environment).unwrap();
     }
 
-    /// Removes what the agent remembers of its identity and its restarts; it has begun anew after the next restart.
+    /// Ends the agent, and removes what it remembers of its identity and its restarts: it has a new identity after the next restart.
     #[allow(dead_code, reason = "not all tests need it")]
     pub fn forget_identity(&mut self) {
         self.end();

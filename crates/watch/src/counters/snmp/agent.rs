@@ -148,7 +148,7 @@ impl Agent {
     }
 
     /// Gives back the session of a community, which has 128 KiB of buffers and nothing that is costly to make again.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn drop_community_session(&mut self) {
         if matches!(self.login, SnmpLogin::Community(_)) {
             self.session = None;
         }

@@ -83,7 +83,7 @@ impl Receivers {
 fn light_dbm(sensor: [Option<i64>; 5]) -> Option<f64> {
     let [Some(kind), Some(scale), Some(precision), Some(value), Some(STATUS_OK)] = sensor else { return None };
     let decimals = i32::try_from(precision).ok().filter(|digits| (-8..=9).contains(digits))?;
-    // Negative: the number of exact digits of a whole number.
+    // A negative precision is the number of exact digits of a whole number: it moves no decimal point.
     let number = value as f64 * 10f64.powi(exponent(scale)? - decimals.max(0));
     let light = match kind {
         TYPE_WATTS if number < 0.0 => return None,
@@ -94,7 +94,7 @@ fn light_dbm(sensor: [Option<i64>; 5]) -> Option<f64> {
     (-100.0..=LIGHT_DBM_MAX).contains(&light).then_some(light)
 }
 
-/// The power of ten of an EntitySensorDataScale: yocto is 1, units are 9. The document has exa before peta.
+/// The power of ten of an EntitySensorDataScale: yocto is 1, units are 9. RFC 3433 lists exa (14) before peta (15).
 fn exponent(scale: i64) -> Option<i32> {
     match scale {
         14 => Some(18),

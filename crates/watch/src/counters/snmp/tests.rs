@@ -1,4 +1,4 @@
-//! Agents with faulty answers, and secrets that are none; `tests/agents.rs` has a real agent.
+//! Agents with malformed answers, and passwords that are absent or too short; `tests/agents.rs` has a real agent.
 
 use std::net::UdpSocket;
 use std::path::PathBuf;

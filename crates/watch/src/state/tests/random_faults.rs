@@ -187,7 +187,7 @@ impl Mesh {
         }
     }
 
-    /// The cause and segment of most alarms of the paths over a fault; none without alarms.
+    /// The cause and segment that most alarms of the paths over a fault name; none without alarms.
     fn verdict(&self, fault: &RandomFault) -> Option<(CauseKind, String)> {
         let mut counts: BTreeMap<(&str, &str), (usize, CauseKind)> = BTreeMap::new();
         for alarm in self.alarms.values().filter(|alarm| is_over(alarm, fault.segment)) {
@@ -213,8 +213,8 @@ async fn count_named_rightly(faults: &[RandomFault], minutes: i64, seed: u64) ->
             }
         }
     }
-    let innocent = |alarm: &&Alarm| !faults.iter().any(|fault| is_over(alarm, fault.segment));
-    assert_eq!(mesh.alarms.values().find(innocent), None);
+    let is_false = |alarm: &&Alarm| !faults.iter().any(|fault| is_over(alarm, fault.segment));
+    assert_eq!(mesh.alarms.values().find(is_false), None);
     right
 }
 
@@ -232,8 +232,8 @@ fn is_over(alarm: &Alarm, segment: &str) -> bool {
     }
 }
 
-/// With 60 seeds, and evidence of e^10 for a bad member, 502 of 540 of these and of rarer faults were named rightly: losses in bursts are sometimes found on
-/// only one path of a segment within the hour.
+/// With 60 seeds, and evidence of e^10 for a bad member, 502 of 540 of these and of rarer faults were named rightly: losses in bursts are
+/// sometimes found on only one path of a segment within the hour.
 #[tokio::test]
 async fn most_faults_are_named_rightly_after_few_losses() {
     let even = |segment, chance| RandomFault { segment, lost: LossPattern::Evenly(chance) };

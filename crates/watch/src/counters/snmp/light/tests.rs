@@ -25,7 +25,7 @@ fn watts_of_each_scale_and_precision_are_converted_to_dbm() {
 }
 
 #[test]
-fn a_sensor_that_is_none_or_does_not_work_gives_no_light() {
+fn a_missing_broken_or_implausible_sensor_gives_no_light() {
     assert_eq!(light_dbm([Some(TYPE_WATTS), Some(8), Some(4), Some(5_012), Some(2)]), None, "it is unavailable");
     assert_eq!(light_dbm([None; 5]), None);
     for (kind, scale, precision, value) in [
@@ -76,7 +76,7 @@ fn receivers_are_known_by_their_words() {
     }
 }
 
-/// A box: two ports with an optic each (10 in port 1, 20 in port 2, whose sensor is beside the port), and a bundle of two ports at one optic (30).
+/// A box: optic 10 is within port 1; port 2 is within optic 20, beside its sensor; ports 3 and 4 are within optic 30, with their sensors.
 fn inventory() -> Inventory {
     let sensors = [(11, "Rx"), (12, "Rx lane 2"), (21, "Rx"), (31, "Rx Power eth3"), (32, "Rx Power eth4")];
     let within = [
