@@ -1,4 +1,5 @@
-//! A map of sites and the links between them, as SVG: meridians and parallels, great circles, and a state of each link that dashes, strokes and signs show as well as colours.
+//! A map of sites and the links between them, as SVG: meridians and parallels, great circles, and a state of each link that dashes, strokes
+//! and signs show as well as colours.
 //!
 //! Does not know: what loads a link, or why it fails. The tables of a page have the same data.
 
@@ -12,7 +13,7 @@ use super::plot::{Frame, n};
 const GRID_STEPS: [f64; 4] = [30.0, 15.0, 5.0, 1.0];
 const GRID_LINES_MIN: f64 = 3.0;
 const WIDTH: f64 = 640.0;
-/// Of the width.
+/// The height of a map, as a part of its width.
 const HEIGHTS: std::ops::RangeInclusive<f64> = 0.4..=0.62;
 /// Free space around the sites, degrees.
 const MARGIN: f64 = 9.0;
@@ -20,13 +21,13 @@ const MARGIN: f64 = 9.0;
 const VIEW_MIN: f64 = 12.0;
 /// Segments of a great circle.
 const STEPS: usize = 32;
-/// The stroke of an idle link, and what a full one has more.
+/// The width of an idle link's stroke, and how much wider that of a full link is.
 const STROKE: f64 = 1.2;
 const STROKE_FULL: f64 = 4.5;
 /// About the size of a letter of a label.
 const LETTER_WIDTH: f64 = 6.5;
 const LETTER_HEIGHT: f64 = 11.0;
-/// A link whose ends are closer has no room for its load beside it; the title and the tables have it.
+/// A link whose ends are closer, in pixels, has no room for its load beside it; the title and the tables have it.
 const LABELLED_MIN: f64 = 30.0;
 
 /// A site.
@@ -62,7 +63,7 @@ pub struct MapLink {
     pub part: Option<f64>,
     /// Its state.
     pub state: LinkState,
-    /// Its failure cuts or crowds flows.
+    /// Its failure cuts flows off or overloads other links.
     pub critical: bool,
 }
 
@@ -197,7 +198,7 @@ fn great_circle(from: [f64; 2], to: [f64; 2]) -> Vec<[f64; 2]> {
     (0..=STEPS).map(point).collect()
 }
 
-/// Draws a site. Its name is at the first of four corners where it meets no name before it.
+/// Draws a site. Its name is at the first of four corners where it overlaps no earlier name.
 fn draw_site(out: &mut String, labels: &mut Vec<[f64; 4]>, site: &MapSite, [x, y]: [f64; 2]) {
     let wide = site.name.chars().count() as f64 * LETTER_WIDTH;
     // The left edge and the base line.
@@ -218,7 +219,8 @@ fn draw_site(out: &mut String, labels: &mut Vec<[f64; 4]>, site: &MapSite, [x, y
     );
 }
 
-/// Draws a link: its stroke is the wider the fuller it is; two strokes are overloaded, long dashes with a cross have failed, dots are idle.
+/// Draws a link. The fuller it is, the wider its stroke; overloaded links have two strokes, failed ones long dashes and a cross, idle
+/// ones dots.
 fn draw_link(out: &mut String, view: &View, link: &MapLink, points: &[[f64; 2]]) {
     let path = view.path(points);
     let part = link.part.unwrap_or(0.0).clamp(0.0, 1.0);
@@ -261,7 +263,7 @@ fn draw_link(out: &mut String, view: &View, link: &MapLink, points: &[[f64; 2]])
     out.push_str("</g>");
 }
 
-/// What the lines mean, of those that the map has.
+/// The key: what each kind of line on this map means.
 fn key(links: &[MapLink]) -> String {
     let line =
         |class: &str, width: f64| format!("<path class=\"link {class}\" stroke-width=\"{}\" d=\"M0 5H24\"/>", n(width));

@@ -144,7 +144,7 @@ fn a_long_series_makes_a_page_of_bounded_size() {
     };
     let (short, long) = (rows(200), rows(30_000));
     assert!(long.len() < 2 * short.len() && long.len() < 400_000, "{} and {} bytes", short.len(), long.len());
-    // Of two hours, the one sample at which both streams stood still is in the table: a mean that hardly moved, least 0.
+    // Of two hours, the one sample at which both streams stood still shows in the table: one row has 0 as its lowest rate.
     assert_eq!(long.matches("<td>0 bit/s</td><td>920 Mbit/s</td>").count(), 1);
     well_formed(&long);
 }

@@ -59,7 +59,8 @@ pub struct ValueSummary {
     /// The least and the largest value.
     ends: Option<(f64, f64)>,
     count: u64,
-    /// The number of values by zeros and digits: a value, in millionths, is rounded to up to three digits and as many zeros behind them.
+    /// The number of values by zeros and digits: a value, in millionths, is rounded to at most three digits followed by
+    /// zeros.
     counts: BTreeMap<(u32, u32), u64>,
 }
 

@@ -14,14 +14,14 @@ fn add_sent(timeline: &mut TransferTimeline, from_s: f64, to_s: f64, stream: u32
 #[test]
 fn rates_are_means_with_their_extremes() {
     let mut timeline = TransferTimeline::default();
-    // A second of 8 Mbit/s with a quarter of nothing in it.
+    // A second at 8 Mbit/s, of which the third quarter has nothing.
     for (at, bytes) in [250_000.0, 250_000.0, 0.0, 250_000.0].into_iter().enumerate() {
         add_sent(&mut timeline, at as f64 * 0.25, (at + 1) as f64 * 0.25, 1, bytes);
     }
     let rates = timeline.rates();
     assert_eq!(rates.iter().map(|mean| mean.mean / 1e6).collect::<Vec<_>>(), [8.0, 8.0, 0.0, 8.0]);
     assert_eq!((rates[3].from_s, rates[3].to_s, timeline.end_s()), (0.75, 1.0, 1.0));
-    // Until its cells are of eight seconds each.
+    // The time goes on until each cell has eight seconds.
     add_sent(&mut timeline, 1.0, 1600.0, 1, 0.0);
     assert_eq!((timeline.step_s(), timeline.rates().len()), (8.0, CELLS_MAX));
     let first = timeline.rates()[0];
