@@ -49,7 +49,7 @@ pub fn start(
     let mut command = Command::new(program);
     command.args(["lab", "hold", "--lab", &loaded.name]).arg("--state").arg(settings.state_path()?);
     if ends_with_parent {
-        command.arg("--tied").arg(std::process::id().to_string());
+        command.arg("--ends-with-parent").arg(std::process::id().to_string());
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(if ends_with_parent {
         Stdio::inherit()
