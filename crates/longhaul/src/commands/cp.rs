@@ -112,7 +112,7 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
             }
             if cp.series.is_some() {
                 return Err(Failure::usage(
-                    "--series is for copies from or to this host: between two nodes, the nodes see the path",
+                    "--series is for copies from or to this host: between two nodes, only the nodes see the streams",
                 ));
             }
             job.delegate(&from, sources, &to, places.remove(0))

@@ -48,12 +48,12 @@ pub fn run(demo: &Demo, printer: &Printer) -> Result<Exit, Failure> {
     let (end_sender, end_receiver) = mpsc::channel::<()>();
     let submitted = std::thread::scope(|scope| {
         let running = &collaboration;
-        let sender = scope.spawn(move || submit_rounds(running, &end_receiver));
-        while !stop.load(Ordering::Relaxed) && !sender.is_finished() {
+        let submitter = scope.spawn(move || submit_rounds(running, &end_receiver));
+        while !stop.load(Ordering::Relaxed) && !submitter.is_finished() {
             std::thread::sleep(SIGNAL_CHECK_EVERY);
         }
         drop(end_sender);
-        sender.join().unwrap_or(Ok(()))
+        submitter.join().unwrap_or(Ok(()))
     });
     drop(collaboration);
     submitted?;

@@ -30,7 +30,7 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
     }
     endpoints.0.sort_by_key(|(distance, _)| *distance);
     // Files with the same endpoints and the same paths there are copied together.
-    let mut copies: BTreeMap<Vec<String>, FetchGroup> = BTreeMap::new();
+    let mut groups: BTreeMap<Vec<String>, FetchGroup> = BTreeMap::new();
     let mut unavailable = Vec::new();
     let mut files = Vec::new();
     each_file(api, &get.name, |file| {
@@ -43,7 +43,7 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
             Some((roots, from)) => {
                 let checksum = file.adler32.map(|value| format!("adler32:{value}"));
                 let checksum = checksum.or_else(|| file.md5.map(|value| format!("md5:{value}")));
-                let group = copies.entry(roots).or_default();
+                let group = groups.entry(roots).or_default();
                 group.bytes += file.bytes;
                 group.lines.push(FileListLine { from, to, checksum });
             }
@@ -59,13 +59,13 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
         );
         return Err(Failure { exit: Fault::Missing.into(), fault: Fault::Missing, message: reason });
     }
-    if copies.is_empty() {
+    if groups.is_empty() {
         return Err(Failure::usage(format!("{} has no files", get.name)));
     }
     let target = get.target.display().to_string();
     let target = target.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(&target);
     let mut exit = Exit::Done;
-    for (roots, group) in copies {
+    for (roots, group) in groups {
         let (source, mirrors) = roots.split_first().ok_or_else(|| Failure::local("a copy has no source"))?;
         let copy_exit = copy(source, target, mirrors, &group.lines, settings, printer)?;
         match copy_exit {

@@ -11,7 +11,7 @@ use model::v1::hub::{DataKind, Grouping, NewData, NewReplica, RuleOrder};
 use super::item::ImportItem;
 use crate::failure::Failure;
 
-/// Names per request that are attached to one dataset.
+/// The most names that one request attaches to a dataset.
 const CHILDREN_MAX: usize = 1_000;
 
 /// Reads a directory of tables; names are passed to `take` before the datasets that contain them.

@@ -95,7 +95,7 @@ fn why_lines(why: &RuleWhy) -> String {
     let lock = |lock: &RuleLock| {
         let error = lock.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
         let again = lock.not_before.as_ref().filter(|_| lock.state == "stuck");
-        let again = again.map(|at| format!("; again at {at}")).unwrap_or_default();
+        let again = again.map(|at| format!("; the next attempt is at {at}")).unwrap_or_default();
         format!("\n  {:11}  {} at {}{error}{again}", lock.state, lock.name, lock.endpoint)
     };
     let locks: String = why.locks.iter().map(lock).collect();

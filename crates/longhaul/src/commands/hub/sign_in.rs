@@ -53,7 +53,7 @@ pub fn read(table: &SignInTable) -> Result<SignIn, Failure> {
     let fail = |why: String| Failure::usage(format!("[[sign-in]] {}: {why}", table.id));
     let is_word = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if !is_word(&table.id) {
-        return Err(fail("id is letters, digits and hyphens: it stands in addresses".to_owned()));
+        return Err(fail("id is letters, digits and hyphens: it is a part of URLs".to_owned()));
     }
     if !table.issuer.starts_with("https://") {
         return Err(fail(format!("issuer = {:?} is not https://…: write it as the provider does", table.issuer)));

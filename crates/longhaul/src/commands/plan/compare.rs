@@ -48,7 +48,7 @@ fn row(document: &PlanSimulation) -> String {
     )
 }
 
-/// When the last files were complete: of all work, and of the work that ended first where it differs.
+/// When the last file of all work was complete. If kinds of work ended at different times: the first and the last of these times.
 fn ends(document: &PlanSimulation) -> String {
     let last_s = |work: &PlanWork| work.last_s;
     let (first, last) = (

@@ -1,4 +1,4 @@
-//! `plan forwarding`: a configuration of virtual networks verified, or a start for one.
+//! `plan forwarding`: verifies a configuration of virtual networks, or prints one to start from.
 
 use std::path::Path;
 
@@ -13,7 +13,8 @@ use crate::args::PlanForwarding as ForwardingArgs;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Prints the faults of the configuration; with `--shortest`, a configuration without faults. Its exit code is that of an incomplete result where packets do not arrive.
+/// Prints the faults of the configuration; with `--shortest`, a configuration without faults. The exit code is that of an incomplete result
+/// if packets do not arrive.
 ///
 /// # Errors
 /// The configuration cannot be read or makes no sense, or no site belongs to the group.

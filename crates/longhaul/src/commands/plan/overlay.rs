@@ -10,7 +10,7 @@ use crate::args::PlanOverlay as OverlayArgs;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Prints the plan. Its exit code is that of an incomplete result where a site has no country, or a country cannot be reached from the first.
+/// Prints the plan. The exit code is that of an incomplete result if a site has no country, or a country cannot be reached from the first.
 ///
 /// # Errors
 /// No site of the scenario belongs to the group.

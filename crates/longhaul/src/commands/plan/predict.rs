@@ -27,7 +27,7 @@ const SYNTHETIC: usize = 10 * WEEK;
 const SYNTHETIC_BIT_S: f64 = 40e9;
 /// The first hour of synthetic traffic, in hours since 1970: a Monday, 0:00 UTC.
 const SYNTHETIC_HOUR: i64 = 4 * 24 + 2_950 * WEEK as i64;
-/// Every so many hours of the forecast are printed.
+/// The hours from one printed line of the forecast to the next.
 const HOURS_SHOWN: usize = 3;
 
 /// Values at times, and where they come from.

@@ -50,7 +50,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
     check::run_checked(&all.check, printer, || {
         let at = Target::node(&all.target, "all", settings)?;
-        let watch = HostUsage::begin();
+        let usage = HostUsage::begin();
         let mut tests = TestSequence {
             all,
             at: &at,
@@ -61,7 +61,7 @@ pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) 
         };
         let findings = tests.findings()?;
         let causes = causes::causes(&findings);
-        let support = Support { findings, causes, near: watch.read() };
+        let support = Support { findings, causes, near: usage.read() };
         if let Some(file) = &all.html {
             let text = path::page(&all.target, &support);
             fs::write(file, text).map_err(|e| Failure::local(format!("cannot write {}: {e}", file.display())))?;
@@ -174,11 +174,11 @@ impl TestSequence<'_> {
     }
 
     fn datagrams(&mut self, name: &str, order: &UdpOrder) -> Result<PerDirection<UdpPoint>, Failure> {
-        let watch = udp::RunProgress::default();
+        let progress = udp::RunProgress::default();
         let forward =
-            self.run_test(&format!("{name} forward"), |node, stop| Ok(task::send(node, order, &watch, stop)?))?;
+            self.run_test(&format!("{name} forward"), |node, stop| Ok(task::send(node, order, &progress, stop)?))?;
         let reverse =
-            self.run_test(&format!("{name} reverse"), |node, stop| Ok(task::receive(node, order, &watch, stop)?))?;
+            self.run_test(&format!("{name} reverse"), |node, stop| Ok(task::receive(node, order, &progress, stop)?))?;
         Ok(PerDirection { forward, reverse })
     }
 

@@ -71,9 +71,9 @@ pub(super) fn test(
             (task::latency(&mut node, &order, stop)?, node.hosts().cloned())
         }
         Target::Stamp(at) => {
-            let watch = HostUsage::begin();
+            let usage = HostUsage::begin();
             let result = task::latency_to_reflector(resolve(at)?, order, stop)?;
-            (result, Some(Hosts { near: watch.read(), far: None }))
+            (result, Some(Hosts { near: usage.read(), far: None }))
         }
         Target::Iperf3(_) => return Err(Failure::usage("iperf3 has no test of latency; name a node, or stamp://HOST")),
     })

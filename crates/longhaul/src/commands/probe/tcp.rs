@@ -155,7 +155,7 @@ fn print_report(report: &Report, printer: &Printer) {
 }
 
 fn print_direction(report: &Report, direction: &DirectionReport, printer: &Printer) {
-    let same = if direction.sent_bytes == direction.received_bytes {
+    let arrived = if direction.sent_bytes == direction.received_bytes {
         "all of it arrived".to_owned()
     } else {
         format!("{} sent, {} arrived when it ended", Bytes(direction.sent_bytes), Bytes(direction.received_bytes))
@@ -163,7 +163,7 @@ fn print_direction(report: &Report, direction: &DirectionReport, printer: &Print
     let streams = report.order.streams;
     let streams = if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") };
     printer.line(&format!(
-        "{} {}  {}, {streams}, {same}; {:.4} % sent again; CPU {:.2} s/GB to send, {:.2} s/GB to receive",
+        "{} {}  {}, {streams}, {arrived}; {:.4} % sent again; CPU {:.2} s/GB to send, {:.2} s/GB to receive",
         arrow(direction.direction.is_forward()),
         BitRate(direction.rate_bit_s),
         Bytes(direction.received_bytes),

@@ -262,7 +262,7 @@ fn verdict(rate: &Difference) -> &'static str {
     }
 }
 
-/// `T11    better  +12.3 %  1.20 Gbit/s → 1.35 Gbit/s (p 0.008); CPU s/GB 0.50 → 0.48, noise`.
+/// `T11    better +12.5 %  1.20 Gbit/s → 1.35 Gbit/s (p 0.008); CPU s/GB here 0.500 → 0.480, noise`.
 fn row(rule: &str, trial: &Trial) -> String {
     let Difference { before, after, share, p, .. } = trial.rate;
     let before = BitRate(before as u64);

@@ -113,7 +113,7 @@ fn print_events(events: &[Event], args: &TuneWatch, printer: &Printer) {
     }
 }
 
-/// `N18c grew: 16 more, now 16 (Packets the kernel dropped from its backlog)`.
+/// `N18c grew: 0 → 16 (Packets the kernel dropped from its backlog)`.
 fn row(event: &Event) -> String {
     let Event { rule, title, subject, from, to, .. } = event;
     let on = subject.as_ref().map_or(String::new(), |subject| format!(" {subject}"));
