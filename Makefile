@@ -98,7 +98,7 @@ bench-portal: build ## a hub while a hundred people have pages of the portal ope
 	cargo run --release --quiet --package bench --bin portal -- $(BENCH)
 
 .PHONY: bench-separate
-bench-separate: build ## the cost of a MacVLAN in a namespace of its own to a node, beside the host's own stack, over a veth; needs root; BENCH="--help"
+bench-separate: build ## the cost of a network stack of its own for a node (a MacVLAN in a namespace), compared with the host's, over a veth; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin separate -- $(BENCH)
 
 .PHONY: bench-catalogue

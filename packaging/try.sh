@@ -91,7 +91,7 @@ system() {
     ln -s /proc/self/fd "$root/dev/fd"
     # A policy that keeps services from starting on this host must not apply in the test.
     rm -f "$root/usr/sbin/policy-rc.d"
-    # Nor must settings of dpkg that leave out parts of packages, as container images have.
+    # Settings of dpkg that leave out parts of packages must not apply either: container images have them.
     rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
     # The state of a node that was started by hand on this host belongs to another user: it is removed here.
     rm -rf "$root/var/lib/longhaul" "$root/etc/longhaul"

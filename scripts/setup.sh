@@ -32,8 +32,8 @@
 #   python3-venv    environments of FTS's own client and of Rucio, whose daemons submit jobs to a hub
 #   swig libssl-dev python3-dev     FTS's client compiles its binding of OpenSSL
 #
-# And two programs that cargo compiles into target/tools, a minute of two cores together: stamp-suite and the examples of twamp-rs, which test with our
-# STAMP and TWAMP.
+# It also has cargo compile two programs into target/tools, which takes a minute on two cores: stamp-suite and the examples of twamp-rs.
+# Tests run them against our STAMP and TWAMP.
 set -eu
 
 missing=
@@ -164,7 +164,7 @@ crate() { # DIRECTORY NAME VERSION OPTION...
     shift 3
     have_crate "$directory" "$name" "$version" && return 0
     cargo install --quiet --locked --debug --root "$directory" "$name" --version "=$version" "$@" ||
-        echo "setup: $name cannot be had: a peer of our STAMP or TWAMP is not tested" >&2
+        echo "setup: $name cannot be installed: a peer of our STAMP or TWAMP is not tested" >&2
 }
 mkdir -p "$tools"
 crate "$tools" stamp-suite 1.0.0

@@ -97,7 +97,7 @@ pub fn empty(target: &Path) -> Result<()> {
     walk(target, &mut |path| Ok(OpenOptions::new().write(true).open(path)?.set_len(0)?))
 }
 
-/// Writes `bytes` to a file and removes it, so that the memory that the next files of that medium get has been touched before.
+/// Writes `bytes` to a file and removes it: the next files on that medium then get memory that has been touched before.
 ///
 /// # Errors
 /// The file cannot be written or removed.

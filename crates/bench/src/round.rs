@@ -101,7 +101,8 @@ impl RoundRunner {
     /// Runs a scenario with every contestant that can do it.
     ///
     /// # Errors
-    /// The source cannot be made, a measurement cannot be taken, or a signal stopped the run. A contestant that fails gives its row a note instead.
+    /// The source cannot be made, a measurement cannot be taken, or a signal stopped the run. A contestant that fails gives its row a note
+    /// instead.
     pub fn run(&self, scenario: &Scenario, contestants: &[Box<dyn Contestant>]) -> Result<Vec<Row>> {
         let medium = if scenario.medium == Medium::Disk { &self.disk } else { &self.tmpfs };
         let directory = medium.join(scenario.name);

@@ -1,5 +1,5 @@
-//! A node that moves nothing: it accepts every transfer that a hub orders, and reports progress that it invents. With it, a hub with a thousand
-//! transfers can be measured without moving any data.
+//! A node that moves nothing: it accepts every transfer that a hub orders, and reports progress that it invents. With it, a hub with a
+//! thousand transfers can be measured without moving any data.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,5 +1,5 @@
-//! `cargo xtask deb`, `cargo xtask dist`: packages a built program as a Debian package or as an archive. [`deb`] and [`dist`] list the files and write
-//! the two formats. The same commit and program give the same bytes.
+//! `cargo xtask deb`, `cargo xtask dist`: packages a built program as a Debian package or as an archive. [`deb`] and [`dist`] list the
+//! files and write the two formats. The same commit and program give the same bytes.
 
 mod changelog;
 mod deb;

@@ -123,8 +123,8 @@ fn row(what: &str, seconds: &[f64], bytes: usize) -> String {
     let ms = |value: f64| format!("{:.1} ms", value * 1000.0);
     let middle = median(seconds.iter().copied()).unwrap_or_default();
     let most = seconds.last().copied().unwrap_or_default();
-    let late = seconds.get(seconds.len() * 19 / 20).copied().unwrap_or(most);
-    format!("| {what} | {:.2} MB | {} | {} | {} |\n", bytes as f64 / 1e6, ms(middle), ms(late), ms(most))
+    let p95 = seconds.get(seconds.len() * 19 / 20).copied().unwrap_or(most);
+    format!("| {what} | {:.2} MB | {} | {} | {} |\n", bytes as f64 / 1e6, ms(middle), ms(p95), ms(most))
 }
 
 /// Runs the measurements; whether the target was met.

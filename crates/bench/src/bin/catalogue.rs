@@ -1,5 +1,5 @@
-//! `make bench-catalogue`: ten million files in the catalogue of a hub on SQLite: look-ups, the evaluation of a rule over a hundred thousand
-//! files, and submissions to the queue at the same time. Writes docs/results/catalogue.md.
+//! `make bench-catalogue`: ten million files in the catalogue of a hub on SQLite: look-ups, the evaluation of a rule over a hundred
+//! thousand files, and submissions to the queue at the same time. Writes docs/results/catalogue.md.
 #![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fs;
@@ -15,8 +15,9 @@ use bench::program::{self, Binary, Results};
 use clap::Parser;
 use model::v1::hub::{DataKind, Endpoint, NewData, NewDataList, NewReplica, RuleOrder, ScopeOrder, Stopped, Storage};
 
-/// Files of one request, and of one data set.
+/// Files of one request.
 const REQUEST: usize = 1_000;
+/// Files of one data set.
 const DATASET: usize = 100_000;
 /// Look-ups of each kind.
 const LOOKUPS: u32 = 1_000;

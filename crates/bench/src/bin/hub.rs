@@ -1,5 +1,5 @@
-//! `make bench-hub`: the jobs that a hub accepts per second, the times of its lists while many files wait, the time of an allocation, and the
-//! small files per second that it has moved from node to node. Writes docs/results/hub.md.
+//! `make bench-hub`: the jobs that a hub accepts per second, the times of its lists while many files wait, the time of an allocation, and
+//! the small files per second that nodes move for it. Writes docs/results/hub.md.
 #![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::path::{Path, PathBuf};

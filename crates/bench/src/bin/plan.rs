@@ -1,4 +1,5 @@
-//! `make bench-plan`: the simulator at the scale of the high-luminosity LHC, and its answers to questions of a collaboration. Writes docs/results/plan.md.
+//! `make bench-plan`: the simulator at the scale of the high-luminosity LHC, and its answers to questions of a collaboration.
+//! Writes docs/results/plan.md.
 #![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fmt::Write as _;

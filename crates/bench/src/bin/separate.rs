@@ -1,5 +1,5 @@
-//! `make bench-separate`: the rate of a node with a network stack of its own (a MacVLAN in a namespace), compared with a node on the host's stack, over one
-//! veth pair. Writes docs/results/separate.md.
+//! `make bench-separate`: the rate of a node with a network stack of its own (a MacVLAN in a namespace), compared with a node on the host's
+//! stack, over one veth pair. Writes docs/results/separate.md.
 #![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! `make bench-watch-archive`: the cost of a watch of 100 sites: the size of a year of its archive, the time of a view of it, and the processor time of the
-//! measurements of 9,900 pairs as they arrive. Writes docs/results/watch-archive.md.
+//! `make bench-watch-archive`: the cost of a watch of 100 sites: the size of a year of its archive, the time of a view of it, and the
+//! processor time of the measurements of 9,900 pairs as they arrive. Writes docs/results/watch-archive.md.
 #![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fmt::Write as _;
@@ -58,6 +58,7 @@ fn minute(at: i64, random: &mut fastrand::Rng, base: i64) -> Row {
     let busy = if (at / 3_600_000) % 24 == 15 { 40 } else { 1 };
     let least = base + jitter(random, 15);
     let mut values = vec![Some(0); LATENCY.len()];
+    // In the order of `LATENCY`: the span, packets sent and lost; the round trips; the queues and the hops of both directions.
     values[0] = Some(60_000);
     values[1] = Some(600 + random.i64(-6..7));
     values[2] = Some(i64::from(random.f64() < 0.01));

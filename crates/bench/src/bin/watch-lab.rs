@@ -1,5 +1,5 @@
-//! `make bench-watch`: faults in a mesh of a lab; whether a watch finds them, names cause and place, and raises no alarm on paths without a fault. Writes
-//! docs/results/watch-lab.md.
+//! `make bench-watch`: faults in a mesh of a lab; whether a watch finds them, names cause and place, and raises no alarm on paths without a
+//! fault. Writes docs/results/watch-lab.md.
 #![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fmt::Write as _;

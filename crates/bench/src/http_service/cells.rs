@@ -159,7 +159,8 @@ impl CellInputs<'_> {
             Operation::Large(Tool::Curl, Verb::Put) => {
                 words(&[&curl[..], &["-T", &source, &at(self.server, &target)]].concat())
             }
-            // `-k`: a certificate check takes the same few milliseconds with both servers, and davix needs a directory of hashed names for it.
+            // `-k`: a certificate check takes the same few milliseconds with both servers, and davix needs a directory of hashed names
+            // for it.
             Operation::Large(Tool::Davix, Verb::Get) => {
                 words(&["davix-get", "-k", &at(self.server, "large"), "/dev/null"])
             }

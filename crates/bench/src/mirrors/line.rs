@@ -21,10 +21,12 @@ pub enum LineCondition {
     Dead,
 }
 
+/// The `rate` of a silent line.
 const SILENT: u64 = u64::MAX;
 
 #[derive(Debug)]
 struct State {
+    /// Bytes per second; 0 for a dead line, [`SILENT`] for a silent one.
     rate: AtomicU64,
     carried_bytes: AtomicU64,
     /// When the line is free again, in microseconds since it was made.

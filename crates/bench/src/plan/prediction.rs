@@ -1,5 +1,5 @@
-//! What prediction is worth: scores of the methods on held-out weeks, routes chosen by forecast in the simulator, and transfers that leave a
-//! link before it fails. As Markdown.
+//! What prediction is worth: scores of the methods on held-out weeks, routes chosen by forecast in the simulator, and transfers that leave
+//! a link before it fails. As Markdown.
 //!
 //! Does not know: how forecasts are made.
 
@@ -173,7 +173,8 @@ fn fading_link(seed: u64) -> FadingLink {
     FadingLink { light: light.into_iter().map(Some).collect(), fails_at }
 }
 
-/// Work of three days over a link that fails and is repaired after a day; the way around it is longer. Routes follow a failure after 10 minutes.
+/// Simulates work of three days over a link that fails at hour `fails_at` and is repaired after a day; the other path is longer. Routes
+/// follow the failure after 10 minutes; with `leaves_at`, transfers leave the link at that hour.
 fn outage(fails_at: usize, leaves_at: Option<usize>) -> Result<Outcome> {
     let sign = leaves_at.map_or_else(String::new, |at| {
         format!(

@@ -90,7 +90,7 @@ fn last_h(outcome: &Outcome) -> f64 {
     outcome.work.iter().map(|work| work.last_s).fold(0.0, f64::max) / 3600.0
 }
 
-/// Both telescopes send to all five centres: a part of the day's 2 PB to each for every replica.
+/// Both telescopes send to all five centres: for every replica of the day's 2 PB, 400 TB to each centre.
 fn push(order: &str, replicas: u32) -> Outcome {
     let bytes = 400 * replicas;
     run(&format!(
@@ -166,6 +166,7 @@ fn selfish() -> PlanQuestion {
     }
 }
 
+/// Streams of each of the nine other sites.
 const OTHERS_STREAMS: u32 = 4;
 /// Simulated seconds.
 const SELFISH_S: f64 = 600.0;

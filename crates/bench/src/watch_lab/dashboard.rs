@@ -1,5 +1,5 @@
-//! The time at which perfSONAR's dashboard would have shown a fault on the same data, by its shipped thresholds (Grafana agent 5.2): loss among a minute's
-//! 600 packets is yellow from 1 % on, a round trip from 1 s on.
+//! The time at which perfSONAR's dashboard would have shown a fault on the same data, by its shipped thresholds (Grafana agent 5.2): loss
+//! among a minute's 600 packets is yellow from 1 % on, a round trip from 1 s on.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,5 @@
-//! The faults, their places, and the cause that the watch must report for each. The faults of one round exist at the same time; no direction of a path has
-//! two of them.
+//! The faults, their places, and the cause that the watch must report for each. The faults of one round exist at the same time; no
+//! direction of a path has two of them.
 
 use std::time::Duration;
 

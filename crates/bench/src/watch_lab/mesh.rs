@@ -1,5 +1,5 @@
-//! The mesh: three sites in the west, three in the east, a core of four parallel members between them, a longer path over the south, a reflector, and
-//! the watch.
+//! The mesh: three sites in the west, three in the east, a core of four parallel members between them, a longer path over the south, a
+//! reflector, and the watch.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -277,8 +277,8 @@ fn configuration(tables: &[String]) -> String {
     for (from, to) in known {
         text += &format!("[[path]]\nfrom = \"{from}\"\nto = \"{to}\"\nsegments = [\"core\"]\n");
     }
-    // Half of the usual ports: at this rate a port sends a sixth of its usual packets, and with eight ports these would be too few to distinguish the
-    // members of the core.
+    // Half of the usual ports: at this rate a port sends a sixth of its usual packets, and with eight ports these would be too few to
+    // distinguish the members of the core.
     let latency = "latency = { rate = 100, report = \"1s\", ports = 4 }\nthroughput = false\n";
     let named: Vec<String> = pairs.iter().map(|(from, to)| format!("[\"{from}\", \"{to}\"]")).collect();
     text += &format!("[[group]]\nname = \"light\"\nmembers = {SITES:?}\n{latency}path = {{ every = \"10s\" }}\n");
@@ -303,8 +303,8 @@ mod tests {
         let directions = || SITES.iter().flat_map(|from| SITES.iter().map(move |to| (*from, *to)));
         for round in ROUNDS {
             for (from, to) in directions().filter(|(from, to)| from != to) {
-                let met = |segment: &str| segments(from, to).iter().any(|passed| passed == segment);
-                let count = round.faults.iter().filter(|fault| met(fault.segment)).count();
+                let is_on_path = |segment: &str| segments(from, to).iter().any(|passed| passed == segment);
+                let count = round.faults.iter().filter(|fault| is_on_path(fault.segment)).count();
                 assert!(count <= 1, "{from} to {to} meets {count} faults");
             }
         }

@@ -101,8 +101,8 @@ fn run_round(mesh: &Mesh<'_>, round: &Round, trials: &mut Trials) -> Result<()> 
     for alarm in &raised {
         println!("    {}", alarm_text(alarm));
     }
-    let met = |alarm: &Alarm| round.faults.iter().any(|fault| passes(alarm, fault.segment));
-    trials.false_alarms.extend(raised.into_iter().filter(|alarm| !met(alarm)));
+    let is_of_a_fault = |alarm: &Alarm| round.faults.iter().any(|fault| passes(alarm, fault.segment));
+    trials.false_alarms.extend(raised.into_iter().filter(|alarm| !is_of_a_fault(alarm)));
     recover(mesh)
 }
 
@@ -125,8 +125,8 @@ fn recover(mesh: &Mesh<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Judges a fault by the cause and segment that most alarms of its paths name, or the most severe if the counts are equal. Alarms that have ended count as
-/// well: that of a clock ends soon.
+/// Judges a fault by the cause and segment that most alarms of its paths name, or the most severe if the counts are equal. Alarms that have
+/// ended count as well: that of a clock ends soon.
 fn judge(fault: &Fault, found_after: Option<Duration>, span: [SystemTime; 2], raised: &[Alarm]) -> Outcome {
     let mut counts: BTreeMap<(&str, &str), (usize, Health)> = BTreeMap::new();
     for alarm in raised.iter().filter(|alarm| passes(alarm, fault.segment)) {

@@ -1,6 +1,6 @@
-//! A simulated year of fifteen paths without faults, which the watch's judge judges minute by minute: every alarm is a false one. The measurements have noise on
-//! delays, queues in the afternoon, clocks that drift and are corrected, one lost packet in ten million, TCP tests that differ by 4 % and are slower by day, and
-//! routers that do not always answer.
+//! A simulated year of fifteen paths without faults, which the watch's judge judges minute by minute: every alarm is a false one. The
+//! measurements have noise on delays, queues in the afternoon, clocks that drift and are corrected, one lost packet in ten million, TCP
+//! tests that differ by 4 % and are slower by day, and routers that do not always answer.
 
 use anyhow::{Result, anyhow};
 use model::v1::node::{Delays, StreamReport};

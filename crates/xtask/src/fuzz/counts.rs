@@ -20,7 +20,7 @@ pub struct FuzzCounts {
     pub edges: u64,
     /// Files of the corpus.
     pub corpus: u64,
-    /// Parts with a finding.
+    /// Turns with a finding.
     pub findings: u64,
     /// The commit that the last turn was built from.
     pub commit: String,
@@ -87,7 +87,7 @@ impl FuzzCounts {
         Ok(text)
     }
 
-    /// Runs per second, over all parts.
+    /// Runs per second, over all turns.
     pub fn rate(&self) -> u64 {
         if self.seconds > 0.0 { (self.runs as f64 / self.seconds).round() as u64 } else { 0 }
     }

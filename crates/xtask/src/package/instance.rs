@@ -1,4 +1,5 @@
-//! The unit of a second node on one host, `longhaul@NAME.service`: the unit of the first node, with a network namespace, state and settings of its own.
+//! The unit of a second node on one host, `longhaul@NAME.service`: the unit of the first node, with a network
+//! namespace, state and settings of its own.
 
 use anyhow::{Context, Result};
 

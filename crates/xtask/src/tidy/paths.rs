@@ -24,7 +24,7 @@ pub fn paths(source: &Source) -> Vec<(usize, String)> {
                 rest = after;
             } else {
                 rest = &rest[c.len_utf8()..];
-                close(c, line, &mut groups, &mut path, &mut found);
+                take_delimiter(c, line, &mut groups, &mut path, &mut found);
             }
         }
         if !path.is_empty() && !path.ends_with("::") {
@@ -40,7 +40,7 @@ fn end_path(line: usize, groups: &[String], path: &mut String, found: &mut Vec<(
 }
 
 /// Ends a path, or begins or ends a group, at a character that is not part of a path.
-fn close(c: char, line: usize, groups: &mut Vec<String>, path: &mut String, found: &mut Vec<(usize, String)>) {
+fn take_delimiter(c: char, line: usize, groups: &mut Vec<String>, path: &mut String, found: &mut Vec<(usize, String)>) {
     match c {
         // A group, if the path ends with `::`; otherwise a block, which has no prefix.
         '{' => {

@@ -135,7 +135,7 @@ fn string_end(chars: &[char], mut at: usize) -> usize {
     chars.len()
 }
 
-/// Whether an `r` begins a literal: alone, or after the `b` or `c` of one.
+/// Whether an `r` begins a raw literal: alone, or after the `b` or `c` of `br"…"` or `cr"…"`.
 fn raw_prefix(chars: &[char], at: usize) -> bool {
     let before = |back: usize| at.checked_sub(back).map(|at| chars[at]);
     match before(1) {
