@@ -1,7 +1,7 @@
 //! Labs with kernels at both ends: the kernels see what the lab counted.
 //!
-//! Needs root and /dev/net/tun; on a machine that cannot have labs, each test writes so to standard error and passes. Where the machine was too busy
-//! for the lab to keep its times, times and rates are not judged, and each test writes that as well.
+//! Needs root and /dev/net/tun; on a machine that cannot have labs, each test reports that on standard error and passes. If the machine was
+//! too busy for the lab to keep its times, the test judges no times and rates, and reports that as well.
 
 // Tests may unwrap; clippy.toml knows test functions only, not what they call.
 #![allow(clippy::unwrap_used, missing_docs)]

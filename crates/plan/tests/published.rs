@@ -147,7 +147,8 @@ fn a_distribution_centre_holds_two_petabytes_and_costs_0_3_meur_a_year() {
     assert_near(disks.value, 0.3e6, 1.0);
 }
 
-/// AENEAS: with two replicas each centre receives 20 Gbit/s from a telescope, receives 20 from another centre and sends 20; 0.8 MUSD a year.
+/// AENEAS: with two replicas each centre receives 20 Gbit/s from a telescope, receives 20 from another centre and sends 20; 0.8 MUSD a
+/// year.
 #[test]
 fn centres_that_pass_a_second_replica_on_send_as_much_as_they_receive() {
     let passed = replicas("redistribution");

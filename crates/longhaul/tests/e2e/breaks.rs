@@ -130,7 +130,7 @@ fn an_interrupted_local_copy_leaves_no_incomplete_files() {
         under_way(&to);
         signal(&running.child, sent);
         running.finish().expect(130);
-        // Without waiting: the end of the process is the end of both ends.
+        // Asserted without waiting: both ends have ended with their process.
         assert!(has_no_writer(&client.state()), "round {round}");
         assert!(!unfinished(&to).is_empty(), "round {round}");
         assert_whole(&to);
@@ -236,8 +236,8 @@ fn a_client_waits_for_a_node_that_comes_back() {
                 std::thread::sleep(std::time::Duration::from_secs(1));
                 fixture.node.restart();
                 let away = away.elapsed().as_secs_f64();
-                // The receipt covers the job, not only its last attempt: what the first attempt put in place was not there
-                // already, but for files whose outcome had not reached a pushing client yet.
+                // The receipt covers the job, not only its last attempt. Files that the first attempt put in place do not count as
+                // skipped, except those of a push whose outcome had not reached the client yet.
                 let receipt = running.finish().expect(0).json();
                 let count = |what: &str| receipt[what].as_u64().unwrap();
                 assert_eq!((&receipt["state"], count("files") + count("skipped")), (&"done".into(), FILES as u64));

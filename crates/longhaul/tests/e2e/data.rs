@@ -1,5 +1,5 @@
-//! Data of a collaboration, as scientists use it: put under a name, kept at several sites by rules, found, fetched and verified; with a real
-//! hub and real nodes, some of which lose their files.
+//! Data of a collaboration, as scientists use it: put under a name, kept at several sites by rules, found, fetched and verified; with a
+//! real hub and real nodes, some of which lose their files.
 
 use std::fs;
 
@@ -129,7 +129,7 @@ fn a_dataset_is_put_copied_found_and_fetched() {
         (&"user.ann:obs/7".into(), &1.into(), &3.into())
     );
 
-    // Each file from wherever it is: the one node names files as Rucio does.
+    // Each file is fetched from any node that has it: one of the nodes names files as Rucio does.
     let mut sites = sites;
     for stopped in ["ral", "cern"] {
         let node = sites.nodes.iter_mut().find(|(site, _)| *site == stopped).unwrap();

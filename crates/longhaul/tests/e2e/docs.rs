@@ -74,7 +74,7 @@ impl Document {
         if how.beside_copy {
             machines.run("here", END_COPY);
         }
-        // What a node answers 202 to may still fail, and the job reports that at its end.
+        // A request that a node answers with 202 may still fail: the output of its job then says so.
         let failed = ended.out.lines().any(|line| line.starts_with("failure:"));
         if ended.code == Some(how.code) && !failed {
             return Ok(());

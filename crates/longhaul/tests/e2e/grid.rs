@@ -80,7 +80,7 @@ impl Grid {
         self.openssl(&line.replace("             ", ""), &[subject]);
     }
 
-    /// Writes the certificates to `NAME.chain`; and with the key of the first one after them to `NAME.all`, as curl takes them and as
+    /// Writes the certificates of a chain to `NAME.chain`, and to `NAME.all` with the key `NAME.key` after them, as curl takes them and as
     /// proxies are kept in `/tmp`.
     fn bundle(&self, name: &str, chain: &[&str]) {
         let read = |file: String| fs::read_to_string(self.path(&file)).unwrap();

@@ -1,5 +1,6 @@
-//! A hub and its nodes under random faults of a seed: killed, frozen and cut off; a full disk, a clock that steps, a database that restarts. In
-//! the end every file is at its target with the right bytes, or failed with its cause; none is lost, and none that was done is moved again.
+//! A hub and its nodes under random faults of a seed: killed, frozen and cut off; a full disk, a clock that steps, a database that
+//! restarts. In the end every file is at its target with the right bytes, or failed with its cause; none is lost, and none that was done
+//! is moved again.
 //!
 //! `LONGHAUL_SEED=n` draws the faults of one seed again, `LONGHAUL_FAULTS=n` draws n / 2 faults for each test.
 

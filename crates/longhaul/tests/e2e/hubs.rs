@@ -26,7 +26,7 @@ fn another_hub_finishes_the_transfers_of_a_dead_hub() {
     let (mut first, second) = two_hubs(&server);
     let admin = first.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
-    // Both have the link, whichever of them it was set at.
+    // The link is added at one hub, and both have it.
     admin.run(&["hub", "link", "add", "wan", "--capacity", "40Mbit/s", "--between", "alpha,beta"]).expect(0);
     let other = second.member("admin", "other", "");
     until("the other hub knows the link", LONG, || other.run(&["hub", "link", "show", "wan"]).code == 0);

@@ -349,7 +349,7 @@ fn servers_of_all_kinds_are_mixed() {
     assert!(mirror_bytes(&receipt)[1] > 0, "{receipt}");
     let receipt = client.cp(0, words![line.at("data/f"), "near-too", "--mirror", near]);
     assert!(mirror_bytes(&receipt)[1] > 0, "{receipt}");
-    // By the certificate of a site, and by the node's own key although others are shown that certificate.
+    // A node with the certificate of its site: its own key identifies it to the native protocol, and the certificate to HTTPS.
     let site = https::setup("").arg("--anonymous").arg("ro").start();
     fs::write(site.data("f"), &bytes).unwrap();
     let receipt = client.cp(0, words![line.at("data/f"), "h", "--mirror", site.at("data/f")]);

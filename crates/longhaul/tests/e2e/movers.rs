@@ -209,7 +209,7 @@ fn blocks_lost_with_a_movers_host_are_sent_again() {
         let (receipt, log) = (outcome.json(), site.coordinator.log());
         assert!(log.contains("were lost with its host"), "{log}");
         assert!(outcome.err.contains("were lost with its host"), "{}", outcome.err);
-        // What is wrong costs its window of the journal, 64 MiB at most.
+        // Wrong bytes cost only their window of the journal, 64 MiB at most: the rest is resumed.
         assert!(receipt["resumed_bytes"].as_u64() > Some(16 * MIB), "{receipt}");
     }
 }

@@ -6,7 +6,8 @@ use plan::overlay::{MemberPort, policy_routing};
 
 use crate::wait::skipped;
 
-/// A router with four hosts, in namespaces of the test. The rules come from standard input. Each line of the output is a pair that can ping.
+/// A router with four hosts, in namespaces of the test. The rules come from standard input. Each line of the output is a pair of hosts that
+/// reach each other by ping.
 const SCRIPT: &str = r#"
 set -eu
 mount -t tmpfs none /run

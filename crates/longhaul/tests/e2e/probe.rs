@@ -152,7 +152,7 @@ fn stock_clients_test_with_a_node_over_tcp() {
         let sums = sums(&value);
         assert_eq!(sums.len(), if flags == ["--bidir"] { 2 } else { 1 }, "{value}");
         for (sent, received) in sums {
-            // What is left out of the count is cut by each end at its own moment.
+            // With `-O`, each end cuts off the start that does not count at its own moment.
             let most = if more[0] == "-O" { sent * 2 } else { sent };
             assert!(sent > 1_000_000 && received > 0 && received <= most, "{flags:?} {more:?}: {sent}, {received}");
             assert!(more[0] != "-O" || received >= sent / 2, "{flags:?} {more:?}: {sent}, {received}");

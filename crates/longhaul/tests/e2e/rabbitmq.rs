@@ -24,8 +24,8 @@ pub struct Broker {
     _dir: TempDir,
 }
 
-/// A port for a server that binds it seconds later: free now, and below those that the kernel gives to programs that ask for any, so that no other test
-/// is given it meanwhile.
+/// A port for a server that binds it seconds later: free now, and below the ephemeral ports, so that the kernel gives it to no other test
+/// meanwhile.
 pub fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).find(is_free).unwrap()

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use crate::node::LONGHAUL;
 use crate::wait::skipped;
 
-/// The script of the test, in namespaces of its own: a host with a NIC, another host at the end of the cable, and the packaged script. The test checks each line that it prints.
+/// The script of the test, in namespaces of its own: a host with a NIC, another host at the end of the cable, and the packaged script. The
+/// test checks each line that it prints.
 const SCRIPT: &str = r#"
 set -eu
 mount -t tmpfs none /run

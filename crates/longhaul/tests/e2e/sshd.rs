@@ -115,7 +115,7 @@ impl Sshd {
         self.command_with("user", "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR")
     }
 
-    /// With another key, other options.
+    /// The same, with this key and these options.
     pub fn command_with(&self, key: &str, options: &str) -> String {
         let key = self.dir.path().join(key);
         let key = key.display();

@@ -1,4 +1,5 @@
-//! Files on tape: a node offers the WLCG tape REST API over a simulated library, and a hub brings files to disk before it orders their transfer.
+//! Files on tape: a node offers the WLCG tape REST API over a simulated library, and a hub brings files to disk before it orders
+//! their transfer.
 
 use std::fs;
 use std::path::{Path, PathBuf};

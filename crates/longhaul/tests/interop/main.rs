@@ -2,9 +2,10 @@
 //! distribution packs it, over real sockets; and FTS's client and Rucio's conveyor at a hub.
 //!
 //! `make test-interop` runs all; `cargo test -p longhaul --test interop -- curl/put` those whose name contains that;
-//! `--list` names them. A complete run that passes is compared with the tables in docs/http-clients.md, docs/fts.md and docs/rucio.md, or writes them where
-//! `LONGHAUL_WRITE_DOCS=1`. With `LONGHAUL_INTEROP_AGAINST=stock` a stock xrootd takes the place of the node: that shows
-//! that the clients are called correctly, and in which answers that server differs (each case states that).
+//! `--list` names them. A complete run that passes is compared with the tables in docs/http-clients.md, docs/fts.md and
+//! docs/rucio.md, or writes them where `LONGHAUL_WRITE_DOCS=1`. With `LONGHAUL_INTEROP_AGAINST=stock` a stock xrootd takes the place of
+//! the node: that shows that the clients are called correctly, and in which answers that server differs (each case states
+//! that).
 //!
 //! A harness of its own, since servers are started once for all cases and must be ended with them.
 

@@ -15,7 +15,8 @@ impl Drop for Program {
     }
 }
 
-/// A program of target/tools, or else of PATH, with these arguments; none, and a word about it, if it is in neither.
+/// A program of target/tools, or else of PATH, with these arguments; none if it is in neither, which is
+/// reported.
 pub fn peer(test: &str, program: &str, arguments: &[&str]) -> Option<Program> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
     let name = Path::new(program).file_name().map_or(Path::new(program), Path::new);

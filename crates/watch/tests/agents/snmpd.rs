@@ -32,7 +32,7 @@ pub struct Snmpd {
 }
 
 impl Snmpd {
-    /// An agent with a configuration; none, and a word about it, where there is no snmpd.
+    /// An agent with a configuration; none where there is no snmpd, which is reported.
     pub fn start(test: &str, config: &str) -> Option<Snmpd> {
         Snmpd::start_with(test, config, &[])
     }

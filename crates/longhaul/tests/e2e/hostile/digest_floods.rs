@@ -34,7 +34,8 @@ fn digests_of_many_sessions_take_turns_and_end_with_them() {
         session.raw_client.send(&Frame::Request(1, Request::Digest(place("data", "sparse"), vec![Algorithm::Md5])));
     }
     until("digests are made", LONG, || busy_threads(&node) > 0);
-    // The fewest busy threads count: without a bound all sessions would read all the time; other threads are busy now and then.
+    // The lowest count of busy threads is that of the readers: without a bound all sessions would read all the time, while other threads
+    // are busy only now and then.
     let (mut most, mut reading) = (0, usize::MAX);
     for _ in 0..60 {
         (most, reading) = (most.max(threads(&node)), reading.min(busy_threads(&node)));

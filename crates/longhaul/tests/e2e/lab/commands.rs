@@ -125,7 +125,7 @@ fn two_labs_run_side_by_side() {
         labs.run(words!["exec", "--lab", lab, "left", "--", "bash", "-c", line]).expect(0);
     };
     ["pair", "other"].iter().for_each(|lab| send(lab));
-    // The counters are of one status: between two of them more segments may come, and segments in flight are counted later.
+    // All counters come from one status: more segments may arrive between two of them. Segments in flight are counted later.
     let are_all = |lab: &str, all: &str, none: &str| {
         let status = labs.run(words!["status", "--json", "--lab", lab]).expect(0).json();
         let link = &status["links"][0];

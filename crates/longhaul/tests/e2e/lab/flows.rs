@@ -1,5 +1,5 @@
-//! The flows of an observatory as policy: two telescopes and six regional centres in a lab, with a hub that gets the rules once. Rates are those of the
-//! SKA's design (reference table T24, scaled 1:10,000: 2 Mbit/s stand for 20 Gbit/s); routes are its cables.
+//! The flows of an observatory as policy: two telescopes and six regional centres in a lab, with a hub that gets the rules once. Rates are
+//! those of the SKA's design (reference table T24, scaled 1:10,000: 2 Mbit/s stand for 20 Gbit/s); routes are its cables.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -245,7 +245,8 @@ fn collaboration_config(keys: &[String]) -> String {
         text += &format!("storage = {{ url = \"{url}data/ska\", attributes = {{ {attributes} }} }}\n");
     }
     for Cable { name, usable, .. } in &CABLES {
-        // A hub stays some percent below a mark, headers included, and acknowledgements of 1 % go the other way: with this mark the cables carry what the table says.
+        // A hub stays some percent below a mark, headers included, and acknowledgements of 1 % go the other way: with this mark the cables
+        // carry what the table says.
         text += &format!("[link.{name}]\ncapacity_bit_s = {}\nmark = 0.797\n", usable * 1_250);
     }
     for (from, to, links) in &ROUTES {
@@ -325,7 +326,8 @@ fn one_replica_flows_to_each_centre_and_the_cables_carry_the_rates_of_the_table(
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A distribution centre at the end of a cable takes all products of a telescope, and copies them on: a regional centre that is down delays no push.
+/// A distribution centre at the end of a cable takes all products of a telescope, and copies them on: a regional centre that is down delays
+/// no push.
 #[test]
 fn a_distribution_centre_absorbs_the_outage_of_a_regional_centre() {
     let Some(mut all) = Observatory::up("a_distribution_centre_absorbs_the_outage") else { return };

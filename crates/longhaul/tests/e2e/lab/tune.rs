@@ -107,7 +107,7 @@ fn a_card_is_changed_by_netlink_and_ethtool_and_restored() {
         let audit = host.tune(&[&["audit", "--json"][..], &card_options[..]].concat(), 0);
         serde_json::from_str::<Value>(&audit).unwrap()["rules"].as_array().unwrap().clone()
     };
-    // Too short a queue; merging that does not wait; and pieces of 64 KiB, of IPv6 and IPv4 each.
+    // The queue is too short, the kernel does not merge, and the largest pieces are 64 KiB: sent and merged ones, by IPv6 and IPv4.
     let bad = ["N02", "N09", "N10", "N10a", "N11", "N11a"];
     let (before, found) = (card(), rules());
     for id in bad {

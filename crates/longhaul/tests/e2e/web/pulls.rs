@@ -456,7 +456,8 @@ fn the_operator_limits_connections() {
     let source = Peer::new(move |request, socket| {
         if request.method == "GET" {
             seen.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            // The first request waits for a second one, since a busy machine might send them one after the other; then both wait for a third.
+            // The first request waits for a second one, since a busy machine might send them one after the other; then both wait for a
+            // third.
             let began = Instant::now();
             while seen.load(Ordering::SeqCst) < 2 && began.elapsed() < Duration::from_secs(20) {
                 std::thread::sleep(Duration::from_millis(5));

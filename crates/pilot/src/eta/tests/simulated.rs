@@ -48,7 +48,7 @@ pub struct SimulatedJob {
     pub rate: f64,
     /// The round-trip time, s: at first the rate doubles in each.
     pub rtt: f64,
-    /// The lowest part of a sawtooth's highest rate, and its period, s.
+    /// A sawtooth: its lowest rate as a part of its highest, and its period, s.
     pub saw: Option<(f64, f64)>,
     /// The standard deviation of a randomly changing rate, as a part of the rate.
     pub noise: f64,
