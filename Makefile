@@ -98,7 +98,7 @@ bench-portal: build ## a hub while a hundred people have pages of the portal ope
 	cargo run --release --quiet --package bench --bin portal -- $(BENCH)
 
 .PHONY: bench-separate
-bench-separate: build ## the cost of a network stack of its own for a node (a MacVLAN in a namespace), compared with the host's, over a veth; needs root; BENCH="--help"
+bench-separate: build ## what a network stack of its own (a MacVLAN in a namespace) costs a node, over a veth; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin separate -- $(BENCH)
 
 .PHONY: bench-catalogue

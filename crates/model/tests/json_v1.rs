@@ -1,7 +1,7 @@
 //! The public JSON, version 1, is compared with the golden files in `json_v1/`: one file for each document, with every field it can have.
 //!
-//! Scripts and other programs rely on these documents. To rename or remove a field, or a word of an enum, breaks them: it needs an
-//! entry in CHANGELOG.md. A new one is added to the files. `LONGHAUL_BLESS=1 cargo test -p model --test json_v1` rewrites the files: fields that a
+//! Scripts and other programs rely on these documents. To rename or remove a field, or a word of an enum, breaks them: it needs an entry in
+//! CHANGELOG.md. A new one is added to the files. `LONGHAUL_BLESS=1 cargo test -p model --test json_v1` rewrites the files: fields that a
 //! document lacks get made-up values, which are then replaced by realistic ones by hand.
 
 // Tests may unwrap: clippy.toml permits it in test functions, but not in the functions that they call.

@@ -28,7 +28,10 @@ pub(super) fn run(action: &DataWebhookAction, api: &Api, printer: &Printer) -> R
 fn line(webhook: &Webhook) -> String {
     let secret = webhook.secret.as_ref().map(|secret| format!("\n{secret}")).unwrap_or_default();
     let again = webhook.not_before.as_deref().map(|at| format!("; the next attempt is at {at}")).unwrap_or_default();
-    let error =
-        webhook.error.as_deref().map(|error| format!("; the URL does not accept them: {error}{again}")).unwrap_or_default();
+    let error = webhook
+        .error
+        .as_deref()
+        .map(|error| format!("; the URL does not accept them: {error}{again}"))
+        .unwrap_or_default();
     format!("{:30}  {}  {} events posted{error}{secret}", webhook.name, webhook.url, webhook.told)
 }
