@@ -236,7 +236,7 @@ impl ForwardingFault {
         match self.kind {
             ForwardingFaultKind::Lost => format!("{who} are lost at {at} ({path}): add or correct its next hop there"),
             ForwardingFaultKind::Loop => {
-                format!("{who} come back to {at} ({path}): correct the next hop of one site of the circle")
+                format!("{who} come back to {at} ({path}): correct the next hop of one site of the loop")
             }
             ForwardingFaultKind::Leak(into) => {
                 let into = &forwarding.vrfs[into].name;

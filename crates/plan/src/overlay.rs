@@ -32,7 +32,7 @@ pub struct Overlay {
     /// In alphabetical order.
     pub countries: Vec<CountryVrf>,
     /// Members without a country, which no VRF can take.
-    pub homeless: Vec<usize>,
+    pub without_country: Vec<usize>,
 }
 
 /// An interface of a router that belongs to a member: packets of the overlay come in and go out there.
@@ -86,7 +86,7 @@ pub fn overlay(scenario: &Scenario, network: &Network, group: &str) -> Overlay {
     Overlay {
         name: group.to_owned(),
         countries: countries.collect(),
-        homeless: members.iter().copied().filter(|site| country(*site).is_none()).collect(),
+        without_country: members.iter().copied().filter(|site| country(*site).is_none()).collect(),
     }
 }
 

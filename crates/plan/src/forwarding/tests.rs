@@ -50,7 +50,7 @@ fn faults_are_named_with_site_prefix_and_path() {
     assert_eq!(
         faults(&whole.replace("\"10.3.0.0/16\" = \"c\"", "\"10.3.0.0/16\" = \"a\"")),
         [
-            "x: packets of a for 10.3.0.0/16 (c) come back to a (a → b → a): correct the next hop of one site of the circle"
+            "x: packets of a for 10.3.0.0/16 (c) come back to a (a → b → a): correct the next hop of one site of the loop"
         ]
     );
     let into_y = whole.replace("\"10.3.0.0/16\" = \"c\"", "\"10.3.0.0/16\" = { next = \"c\", vrf = \"y\" }");

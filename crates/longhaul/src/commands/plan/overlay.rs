@@ -17,7 +17,7 @@ use crate::printer::Printer;
 pub fn run(args: &OverlayArgs, loaded: &LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
     let network = loaded.network();
     let overlay = overlay(&loaded.scenario, &network, &args.group);
-    if overlay.countries.is_empty() && overlay.homeless.is_empty() {
+    if overlay.countries.is_empty() && overlay.without_country.is_empty() {
         return Err(Failure::usage(format!("{}: no site belongs to a group {:?}", loaded.name, args.group)));
     }
     let document = document(loaded, &network, &overlay);
@@ -60,7 +60,7 @@ fn document(loaded: &LoadedScenario, network: &Network, overlay: &Overlay) -> Pl
         scenario: loaded.name.clone(),
         group: overlay.name.clone(),
         countries: overlay.countries.iter().map(country).collect(),
-        sites_without_country: names(&overlay.homeless),
+        sites_without_country: names(&overlay.without_country),
         unconnected: overlay.islands().into_iter().map(str::to_owned).collect(),
     }
 }
