@@ -7,6 +7,10 @@ use crate::{DAY, HORIZON, WEEK};
 
 /// The number of features.
 pub(crate) const COUNT: usize = 10;
+/// The positions of those that are rates.
+pub(crate) const RATES: std::ops::Range<usize> = 1..7;
+/// The position of the mean of the last week.
+pub(crate) const WEEK_MEAN: usize = 4;
 /// The weight of the latest hours falls to 1/e after this many hours ahead.
 const FADING_HOURS: f64 = 6.0;
 /// Hours whose mean is the present state.
@@ -19,15 +23,15 @@ pub(crate) struct Example {
     pub value: f64,
 }
 
-/// The features of the hour `ahead` (from 0) after a history of at least a week.
+/// The features of the hour `ahead` (from 0) after a history of two weeks or more.
 pub(crate) fn features(history: History, ahead: usize) -> [f64; COUNT] {
     let values = history.values;
     let end = history.len();
     let at = end + ahead;
     let mean = |hours: usize| values[end - hours..].iter().sum::<f64>() / hours as f64;
     let week_before = values[at - WEEK];
-    let deviation = mean(PRESENT)
-        - values[end - PRESENT - WEEK.min(end - PRESENT)..][..PRESENT].iter().sum::<f64>() / PRESENT as f64;
+    let present_before = values[end - PRESENT - WEEK..end - WEEK].iter().sum::<f64>() / PRESENT as f64;
+    let deviation = mean(PRESENT) - present_before;
     let fading = (-(ahead as f64) / FADING_HOURS).exp();
     let angle = TAU * history.hour_of_day(at) as f64 / DAY as f64;
     [

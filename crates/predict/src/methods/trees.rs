@@ -4,7 +4,7 @@ use smartcore::linalg::basic::matrix::DenseMatrix;
 use smartcore::xgboost::{XGRegressor, XGRegressorParameters};
 
 use super::MedianForecast;
-use crate::features;
+use crate::features::{self, COUNT, RATES, WEEK_MEAN};
 use crate::history::History;
 use crate::{HORIZON, PredictError};
 
@@ -15,6 +15,8 @@ const DEPTH: u16 = 4;
 const LEARNING_RATE: f64 = 0.1;
 /// The fewest examples of a leaf, as the sum of second derivatives, which are 1 each.
 const LEAF_MIN: usize = 10;
+/// The least level, as a part of the mean of the history: a week without traffic has none.
+const LEVEL_MIN: f64 = 0.01;
 /// The part of the examples that each tree sees.
 const SAMPLE: f64 = 0.7;
 
@@ -29,8 +31,8 @@ impl Trees {
     /// The library refuses the examples.
     pub fn fit(history: History, seed: u64) -> Result<Trees, PredictError> {
         let examples = features::examples(history, STEP);
-        let rows = examples.iter().map(|example| example.features.to_vec()).collect();
-        let values: Vec<f64> = examples.iter().map(|example| example.value).collect();
+        let rows = examples.iter().map(|example| relative(example.features)).collect();
+        let values: Vec<f64> = examples.iter().map(|example| example.value / level(&example.features)).collect();
         let parameters = XGRegressorParameters::default()
             .with_n_estimators(TREES)
             .with_max_depth(DEPTH)
@@ -47,10 +49,27 @@ impl Trees {
 
 impl MedianForecast for Trees {
     fn forecast(&self, history: History) -> Result<Vec<f64>, PredictError> {
-        let rows = (0..HORIZON).map(|ahead| features::features(history, ahead).to_vec()).collect();
+        let all: Vec<_> = (0..HORIZON).map(|ahead| features::features(history, ahead)).collect();
+        let rows = all.iter().map(|features| relative(*features)).collect();
         let matrix = DenseMatrix::from_2d_vec(&rows).map_err(not_fitted)?;
-        self.forest.predict(&matrix).map_err(not_fitted)
+        let values = self.forest.predict(&matrix).map_err(not_fitted)?;
+        Ok(values.iter().zip(&all).map(|(value, features)| value * level(features)).collect())
     }
+}
+
+/// The mean of the last week. Trees know no values beyond those that they were fitted to, so that growing traffic would leave them behind: they
+/// see and forecast ratios to this mean.
+fn level(features: &[f64; COUNT]) -> f64 {
+    features[WEEK_MEAN].max(LEVEL_MIN)
+}
+
+/// Features as ratios to the mean of the last week.
+fn relative(mut features: [f64; COUNT]) -> Vec<f64> {
+    let level = level(&features);
+    for at in RATES {
+        features[at] /= level;
+    }
+    features.to_vec()
 }
 
 fn not_fitted(error: smartcore::error::Failed) -> PredictError {

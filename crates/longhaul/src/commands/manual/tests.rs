@@ -263,9 +263,14 @@ fn client_config(text: &str) -> Result<(), Failure> {
     ClientConfig::read(&path).map(drop)
 }
 
+/// The network of the example in docs/design/forwarding.md.
+const FORWARDING_NETWORK: &str =
+    "[site.perth]\n[site.singapore]\n[site.london]\n[path.perth-singapore]\n[path.singapore-london]\n";
+
 #[test]
 fn settings_files_in_the_documents_can_be_read() {
     let mut seen = 0;
+    let network = ::lab::Scenario::read(FORWARDING_NETWORK).unwrap();
     for document in documents() {
         for (line, block) in document.blocks("toml") {
             seen += 1;
@@ -278,12 +283,15 @@ fn settings_files_in_the_documents_can_be_read() {
             let watch = ::watch::config::Config::parse(&block).map(drop).map_err(|e| e.to_string());
             let subscriptions =
                 toml::from_str::<subscriptions::SubscriptionFile>(&block).map(drop).map_err(|e| e.to_string());
-            let all = [&node, &policy, &scenario, &client, &hub, &messages, &watch, &subscriptions];
+            let forwarding =
+                ::scenario::forwarding::Forwarding::read(&block, &network).map(drop).map_err(|e| e.to_string());
+            let all = [&node, &policy, &scenario, &client, &hub, &messages, &watch, &subscriptions, &forwarding];
             let reads = all.iter().any(|read| read.is_ok());
             assert!(
                 reads,
                 "{}:{line} is neither a node's settings ({node:?}) nor a client's ({client:?}) nor a policy ({policy:?}) nor a \
-                 scenario ({scenario:?}) nor a hub's settings ({hub:?}) nor its brokers ({messages:?}) nor a watch's ({watch:?}) nor subscriptions ({subscriptions:?})",
+                 scenario ({scenario:?}) nor a hub's settings ({hub:?}) nor its brokers ({messages:?}) nor a watch's ({watch:?}) nor subscriptions ({subscriptions:?}) \
+                 nor tables of virtual networks ({forwarding:?})",
                 document.path
             );
         }
