@@ -15,7 +15,7 @@ const SCORE_MIN: f64 = 3.5;
 
 /// A limit of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Limit {
+pub enum DriftLimit {
     /// The value must not fall below this.
     AtLeast(f64),
     /// The value must not rise above this.
@@ -32,7 +32,7 @@ pub struct EarlySign {
 }
 
 /// Looks at the last day of values by hour; returns the drift if it leads to the limit within some hours.
-pub fn early_sign(values: &[Option<f64>], limit: Limit, within_hours: f64) -> Option<EarlySign> {
+pub fn early_sign(values: &[Option<f64>], limit: DriftLimit, within_hours: f64) -> Option<EarlySign> {
     let window = &values[values.len().saturating_sub(WINDOW)..];
     let known: Vec<(f64, f64)> =
         window.iter().enumerate().filter_map(|(at, value)| value.map(|value| (at as f64, value))).collect();
@@ -59,12 +59,12 @@ pub fn early_sign(values: &[Option<f64>], limit: Limit, within_hours: f64) -> Op
     levels.sort_by(f64::total_cmp);
     let present = quantile(&levels, 0.5) + slope * (window.len() - 1) as f64;
     let distance = match limit {
-        Limit::AtLeast(limit) => present - limit,
-        Limit::AtMost(limit) => limit - present,
+        DriftLimit::AtLeast(limit) => present - limit,
+        DriftLimit::AtMost(limit) => limit - present,
     };
     let approach = match limit {
-        Limit::AtLeast(_) => -slope,
-        Limit::AtMost(_) => slope,
+        DriftLimit::AtLeast(_) => -slope,
+        DriftLimit::AtMost(_) => slope,
     };
     let hours_left = (distance / approach).max(0.0);
     (approach > 0.0 && hours_left <= within_hours).then_some(EarlySign { slope, hours_left })
@@ -81,19 +81,19 @@ mod tests {
 
     #[test]
     fn fading_light_is_seen_before_it_is_too_weak() {
-        let sign = early_sign(&light(-0.2, 30, 1), Limit::AtLeast(-18.0), 48.0).unwrap();
+        let sign = early_sign(&light(-0.2, 30, 1), DriftLimit::AtLeast(-18.0), 48.0).unwrap();
         assert!((sign.slope + 0.2).abs() < 0.01 && (sign.hours_left - 21.0).abs() < 2.0, "{sign:?}");
-        assert_eq!(early_sign(&light(-0.2, 30, 1), Limit::AtLeast(-18.0), 12.0), None, "there is time");
-        assert_eq!(early_sign(&light(-0.2, 8, 1), Limit::AtLeast(-18.0), 48.0), None, "too few hours");
-        assert_eq!(early_sign(&light(0.2, 30, 1), Limit::AtLeast(-18.0), 48.0), None, "it grows");
-        assert!(early_sign(&light(0.2, 30, 1), Limit::AtMost(0.0), 48.0).is_some());
+        assert_eq!(early_sign(&light(-0.2, 30, 1), DriftLimit::AtLeast(-18.0), 12.0), None, "there is time");
+        assert_eq!(early_sign(&light(-0.2, 8, 1), DriftLimit::AtLeast(-18.0), 48.0), None, "too few hours");
+        assert_eq!(early_sign(&light(0.2, 30, 1), DriftLimit::AtLeast(-18.0), 48.0), None, "it grows");
+        assert!(early_sign(&light(0.2, 30, 1), DriftLimit::AtMost(0.0), 48.0).is_some());
     }
 
     #[test]
     fn a_year_of_steady_light_gives_no_sign() {
         let values = light(0.0, 366 * DAY, 7);
         let signs =
-            (DAY..values.len()).filter(|end| early_sign(&values[..*end], Limit::AtLeast(-18.0), 48.0).is_some());
+            (DAY..values.len()).filter(|end| early_sign(&values[..*end], DriftLimit::AtLeast(-18.0), 48.0).is_some());
         assert_eq!(signs.count(), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use crate::history::History;
+use crate::history::ScaledHistory;
 use crate::{DAY, HORIZON, WEEK};
 
 /// The number of features.
@@ -24,7 +24,7 @@ pub(crate) struct Example {
 }
 
 /// The features of the hour `ahead` (from 0) after a history of two weeks or more.
-pub(crate) fn features(history: History, ahead: usize) -> [f64; COUNT] {
+pub(crate) fn features(history: ScaledHistory, ahead: usize) -> [f64; COUNT] {
     let values = history.values;
     let end = history.len();
     let at = end + ahead;
@@ -49,7 +49,7 @@ pub(crate) fn features(history: History, ahead: usize) -> [f64; COUNT] {
 }
 
 /// Examples from a history: all hours of the forecasts that begin at each `step`-th hour.
-pub(crate) fn examples(history: History, step: usize) -> Vec<Example> {
+pub(crate) fn examples(history: ScaledHistory, step: usize) -> Vec<Example> {
     let first = 2 * WEEK;
     let origins = (first..=history.len().saturating_sub(HORIZON)).step_by(step);
     origins
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn features_are_known_before_the_hour() {
         let values: Vec<f64> = (0..3 * WEEK).map(|at| at as f64).collect();
-        let history = History { first_hour: 0, values: &values };
+        let history = ScaledHistory { first_hour: 0, values: &values };
         for ahead in 0..HORIZON {
             let features = features(history, ahead);
             assert_eq!(features[1], (2 * WEEK + ahead) as f64, "a week before");

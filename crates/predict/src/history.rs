@@ -4,7 +4,7 @@ use crate::{DAY, HISTORY_MIN, HourlySeries, PredictError, WEEK};
 
 /// Values by hour, without gaps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct History<'a> {
+pub(crate) struct ScaledHistory<'a> {
     /// Hours since 1970 of the first value.
     pub first_hour: i64,
     /// The values.
@@ -26,8 +26,8 @@ impl ScaledValues {
     }
 
     /// All values as a history.
-    pub fn history(&self) -> History<'_> {
-        History { first_hour: self.first_hour, values: &self.values }
+    pub fn history(&self) -> ScaledHistory<'_> {
+        ScaledHistory { first_hour: self.first_hour, values: &self.values }
     }
 }
 
@@ -44,15 +44,15 @@ pub(crate) fn scale(series: &HourlySeries) -> Result<f64, PredictError> {
     if mean > 0.0 { Ok(mean) } else { Err(PredictError::NoTraffic) }
 }
 
-impl<'a> History<'a> {
+impl<'a> ScaledHistory<'a> {
     /// The number of hours.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
     /// The first `end` hours.
-    pub fn until(&self, end: usize) -> History<'a> {
-        History { values: &self.values[..end], ..*self }
+    pub fn until(&self, end: usize) -> ScaledHistory<'a> {
+        ScaledHistory { values: &self.values[..end], ..*self }
     }
 
     /// The hour of the day of a position, also after the end.
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn days_and_hours_are_those_of_utc() {
         // 2026-11-27 00:00 UTC is a Friday, 1,795,737,600 s after 1970.
-        let history = History { first_hour: 1_795_737_600 / 3600, values: &[] };
+        let history = ScaledHistory { first_hour: 1_795_737_600 / 3600, values: &[] };
         assert_eq!(history.hour_of_day(25), 1);
         assert!(!history.is_weekend(23));
         assert!(history.is_weekend(24) && history.is_weekend(71));

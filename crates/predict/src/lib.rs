@@ -6,8 +6,10 @@
 //! Does not know: links, transfers, where a history comes from.
 
 mod band;
+mod calibration;
 mod early;
 mod features;
+mod forecaster;
 mod history;
 mod methods;
 mod score;
@@ -15,7 +17,7 @@ mod series;
 pub mod synthetic;
 
 pub use band::Band;
-pub use early::{EarlySign, Limit, early_sign};
+pub use early::{DriftLimit, EarlySign, early_sign};
 pub use methods::Model;
 pub use score::{DayScore, Estimate, Score, score};
 pub use series::{HourlySeries, SeriesError};

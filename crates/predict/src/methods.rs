@@ -8,13 +8,14 @@ mod trees;
 
 use std::fmt;
 
-use self::network::Network;
+use self::network::RecurrentNetwork;
 use self::regression::QuantileRegression;
 use self::seasonal::SeasonalNaive;
 use self::smoothing::Smoothing;
 use self::trees::Trees;
-use crate::band::{CALIBRATION, Calibrated};
-use crate::history::{History, ScaledValues, scale};
+use crate::calibration::{CALIBRATION, Calibrated};
+use crate::forecaster::Forecaster;
+use crate::history::{ScaledValues, scale};
 use crate::{Band, HourlySeries, PredictError};
 use model::traffic::ForecastMethod;
 
@@ -22,18 +23,6 @@ use model::traffic::ForecastMethod;
 pub struct Model {
     mean: f64,
     forecaster: Box<dyn Forecaster>,
-}
-
-/// Forecasts medians from a history.
-pub(crate) trait MedianForecast {
-    /// The medians of the next [`crate::HORIZON`] hours after a history.
-    fn forecast(&self, history: History) -> Result<Vec<f64>, PredictError>;
-}
-
-/// Forecasts bands from a history.
-pub(crate) trait Forecaster {
-    /// The bands of the next [`crate::HORIZON`] hours after a history.
-    fn forecast(&self, history: History) -> Result<Vec<Band>, PredictError>;
 }
 
 impl Model {
@@ -52,7 +41,7 @@ impl Model {
             ForecastMethod::Smoothing => Box::new(Calibrated::new(Smoothing, history)?),
             ForecastMethod::QuantileRegression => Box::new(QuantileRegression::fit(history)?),
             ForecastMethod::Trees => Box::new(Calibrated::new(Trees::fit(training, seed)?, history)?),
-            ForecastMethod::Network => Box::new(Calibrated::new(Network::fit(training, seed), history)?),
+            ForecastMethod::Network => Box::new(Calibrated::new(RecurrentNetwork::fit(training, seed), history)?),
         };
         Ok(Model { mean, forecaster })
     }

@@ -20,7 +20,7 @@ const GAPS: f64 = 0.01;
 
 /// Synthetic traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Traffic {
+pub struct SyntheticTraffic {
     /// Its shape.
     pub shape: TrafficShape,
     /// Its mean in the first week, roughly.
@@ -33,10 +33,10 @@ pub struct Traffic {
     pub seed: u64,
 }
 
-impl Traffic {
+impl SyntheticTraffic {
     /// Traffic with a mean of 1 whose habits never change.
-    pub fn new(shape: TrafficShape) -> Traffic {
-        Traffic { shape, mean: 1.0, later_hours: 0, habits_change_at: usize::MAX, seed: 0 }
+    pub fn new(shape: TrafficShape) -> SyntheticTraffic {
+        SyntheticTraffic { shape, mean: 1.0, later_hours: 0, habits_change_at: usize::MAX, seed: 0 }
     }
 
     /// The traffic of `hours` hours from `first_hour` on, which counts hours since 1970.
@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn each_shape_has_its_mean_and_repeats_by_its_seed() {
         for shape in TrafficShape::ALL {
-            let traffic = |seed: u64| Traffic { mean: 10.0, seed, ..Traffic::new(shape) }.series(0, 8 * WEEK);
+            let traffic =
+                |seed: u64| SyntheticTraffic { mean: 10.0, seed, ..SyntheticTraffic::new(shape) }.series(0, 8 * WEEK);
             assert_eq!(traffic(1), traffic(1), "{shape:?}");
             assert_ne!(traffic(1), traffic(2), "{shape:?}");
             assert!((7.0..16.0).contains(&traffic(1).mean()), "{shape:?}: {}", traffic(1).mean());

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use anyhow::{Result, anyhow};
 use model::traffic::{ForecastMethod, TrafficShape};
 use plan::{Outcome, simulate};
-use predict::synthetic::Traffic;
-use predict::{DAY, Estimate, Limit, Score, WEEK, early_sign, score};
+use predict::synthetic::SyntheticTraffic;
+use predict::{DAY, DriftLimit, Estimate, Score, WEEK, early_sign, score};
 use scenario::Scenario;
 
 /// Weeks of history, and the days at their end that are held out.
@@ -51,8 +51,12 @@ fn scores() -> Result<String> {
     );
     for shape in TrafficShape::ALL {
         let hours = WEEKS * WEEK;
-        let traffic =
-            Traffic { mean: 40e9, habits_change_at: hours - HELD_OUT_DAYS * DAY, seed: 1, ..Traffic::new(shape) };
+        let traffic = SyntheticTraffic {
+            mean: 40e9,
+            habits_change_at: hours - HELD_OUT_DAYS * DAY,
+            seed: 1,
+            ..SyntheticTraffic::new(shape)
+        };
         let series = traffic.series(FIRST_HOUR, hours);
         let mut all: Vec<Score> = Vec::new();
         for method in ForecastMethod::ALL {
@@ -203,8 +207,8 @@ fn early_signs() -> Result<String> {
     );
     for seed in 1..=5 {
         let FadingLink { light, fails_at } = fading_link(seed);
-        let sign =
-            (DAY..fails_at).find(|end| early_sign(&light[..*end], Limit::AtLeast(RECEIVER_DBM), SIGN_HOURS).is_some());
+        let sign = (DAY..fails_at)
+            .find(|end| early_sign(&light[..*end], DriftLimit::AtLeast(RECEIVER_DBM), SIGN_HOURS).is_some());
         let longest_s = |outcome: &Outcome| outcome.work[0].took_ms.max() as f64 / 1e3;
         let without = longest_s(&outage(fails_at, None)?);
         let with = sign.map(|sign| outage(fails_at, Some(sign))).transpose()?;
@@ -225,8 +229,8 @@ mod tests {
     #[test]
     fn signs_come_before_the_failure_and_leaving_early_shortens_the_longest_wait() {
         let FadingLink { light, fails_at } = fading_link(1);
-        let sign =
-            (DAY..fails_at).find(|end| early_sign(&light[..*end], Limit::AtLeast(RECEIVER_DBM), SIGN_HOURS).is_some());
+        let sign = (DAY..fails_at)
+            .find(|end| early_sign(&light[..*end], DriftLimit::AtLeast(RECEIVER_DBM), SIGN_HOURS).is_some());
         let sign = sign.unwrap();
         assert!((4..=14).contains(&(fails_at - sign)), "{sign} {fails_at}");
         let longest = |outcome: Outcome| outcome.work[0].took_ms.max();

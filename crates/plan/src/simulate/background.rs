@@ -1,10 +1,10 @@
-//! Traffic of others in the simulator: each hour takes a part of the links of a path. Its history reaches eight weeks back, for forecasts.
+//! SyntheticTraffic of others in the simulator: each hour takes a part of the links of a path. Its history reaches eight weeks back, for forecasts.
 //!
 //! Does not know: transfers.
 
 use std::collections::BTreeMap;
 
-use predict::synthetic::Traffic;
+use predict::synthetic::SyntheticTraffic;
 use predict::{HourlySeries, WEEK};
 use scenario::{Background, Scenario};
 
@@ -16,7 +16,7 @@ use crate::network::Network;
 const HISTORY: usize = 8 * WEEK;
 /// The hour at which all histories begin, in hours since 1970: a Monday, 0:00 UTC.
 const FIRST_HOUR: i64 = 4 * 24 + 2_900 * WEEK as i64;
-/// Traffic of others never takes a link as a whole: congestion control leaves something to each flow.
+/// SyntheticTraffic of others never takes a link as a whole: congestion control leaves something to each flow.
 const LEFT_MIN: f64 = 0.01;
 
 /// The traffic of others on a path.
@@ -50,12 +50,12 @@ pub(super) fn all(scenario: &Scenario, network: &Network) -> BTreeMap<usize, Pat
 }
 
 fn series(background: &Background, hours: usize, seed: u64) -> HourlySeries {
-    let traffic = Traffic {
+    let traffic = SyntheticTraffic {
         mean: background.mean.0 as f64,
         later_hours: (background.later.as_secs() / 3600) as i64,
         habits_change_at: HISTORY,
         seed,
-        ..Traffic::new(background.shape)
+        ..SyntheticTraffic::new(background.shape)
     };
     traffic.series(FIRST_HOUR, hours)
 }

@@ -7,8 +7,8 @@ use std::f64::consts::TAU;
 use ndarray::{Array2, Axis};
 use rust_lstm::{Adam, GRUNetwork, LinearLayer};
 
-use super::MedianForecast;
-use crate::history::History;
+use crate::forecaster::MedianForecast;
+use crate::history::ScaledHistory;
 use crate::{DAY, HORIZON, PredictError, WEEK};
 
 /// Hours that it reads.
@@ -26,7 +26,7 @@ const LEARNING_RATE: f64 = 0.01;
 /// Differences of values are bounded, so that one burst does not decide the weights.
 const DEVIATION_MAX: f64 = 2.0;
 
-pub(super) struct Network {
+pub(super) struct RecurrentNetwork {
     /// The library stores activations in its layers, even for a forecast.
     layers: RefCell<Layers>,
 }
@@ -36,9 +36,9 @@ struct Layers {
     output: LinearLayer,
 }
 
-impl Network {
+impl RecurrentNetwork {
     /// Fits the network to a history.
-    pub fn fit(history: History, seed: u64) -> Network {
+    pub fn fit(history: ScaledHistory, seed: u64) -> RecurrentNetwork {
         // The library draws from a generator of the thread.
         rust_lstm::seed(seed);
         let mut layers =
@@ -52,12 +52,12 @@ impl Network {
                 layers.learn(history, batch, &mut optimizer);
             }
         }
-        Network { layers: RefCell::new(layers) }
+        RecurrentNetwork { layers: RefCell::new(layers) }
     }
 }
 
-impl MedianForecast for Network {
-    fn forecast(&self, history: History) -> Result<Vec<f64>, PredictError> {
+impl MedianForecast for RecurrentNetwork {
+    fn forecast(&self, history: ScaledHistory) -> Result<Vec<f64>, PredictError> {
         let origin = history.len();
         let mut layers = self.layers.borrow_mut();
         let inputs = inputs(history, &[origin]);
@@ -70,7 +70,7 @@ impl MedianForecast for Network {
 
 impl Layers {
     /// One step of the optimiser on the examples that begin at some origins.
-    fn learn(&mut self, history: History, origins: &[usize], optimizer: &mut Adam) {
+    fn learn(&mut self, history: ScaledHistory, origins: &[usize], optimizer: &mut Adam) {
         let (outputs, caches) = self.recurrent.forward_sequence_with_cache(&inputs(history, origins));
         let Some((last, _)) = outputs.last() else { return };
         let forecast = self.output.forward(last);
@@ -91,12 +91,12 @@ impl Layers {
 }
 
 /// The deviation of an hour from the same hour of the week before, bounded.
-fn deviation(history: History, at: usize) -> f64 {
+fn deviation(history: ScaledHistory, at: usize) -> f64 {
     (history.values[at] - history.values[at - WEEK]).clamp(-DEVIATION_MAX, DEVIATION_MAX)
 }
 
 /// What the network reads before some origins: for each hour a matrix with a column for each origin.
-fn inputs(history: History, origins: &[usize]) -> Vec<Array2<f64>> {
+fn inputs(history: ScaledHistory, origins: &[usize]) -> Vec<Array2<f64>> {
     (0..READ)
         .map(|hour| {
             let mut matrix = Array2::zeros((INPUTS, origins.len()));

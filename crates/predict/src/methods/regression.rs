@@ -3,10 +3,10 @@
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem};
 
-use super::Forecaster;
 use crate::band::QUANTILES;
 use crate::features::{self, COUNT, Example};
-use crate::history::History;
+use crate::forecaster::Forecaster;
+use crate::history::ScaledHistory;
 use crate::{Band, HORIZON, PredictError};
 
 /// Examples begin at each hour that is a multiple of this: a day and an hour, so that each hour of the day is seen at each number of hours
@@ -26,7 +26,7 @@ impl QuantileRegression {
     ///
     /// # Errors
     /// A linear program has no solution.
-    pub fn fit(history: History) -> Result<QuantileRegression, PredictError> {
+    pub fn fit(history: ScaledHistory) -> Result<QuantileRegression, PredictError> {
         let all = features::examples(history, STEP);
         let step = all.len().div_ceil(EXAMPLES_MAX).max(1);
         // A step that divides the hours of a forecast would leave some numbers of hours ahead out.
@@ -41,7 +41,7 @@ impl QuantileRegression {
 }
 
 impl Forecaster for QuantileRegression {
-    fn forecast(&self, history: History) -> Result<Vec<Band>, PredictError> {
+    fn forecast(&self, history: ScaledHistory) -> Result<Vec<Band>, PredictError> {
         let band = |ahead: usize| {
             let features = features::features(history, ahead);
             let value =

@@ -5,8 +5,8 @@ use augurs_core::{Fit, Predict};
 use augurs_ets::AutoETS;
 use augurs_mstl::MSTLModel;
 
-use super::MedianForecast;
-use crate::history::History;
+use crate::forecaster::MedianForecast;
+use crate::history::ScaledHistory;
 use crate::{DAY, HORIZON, PredictError, WEEK};
 
 /// The hours that it sees: more weeks make it slower, and the seasons drift.
@@ -16,7 +16,7 @@ const WINDOW: usize = 6 * WEEK;
 pub(super) struct Smoothing;
 
 impl MedianForecast for Smoothing {
-    fn forecast(&self, history: History) -> Result<Vec<f64>, PredictError> {
+    fn forecast(&self, history: ScaledHistory) -> Result<Vec<f64>, PredictError> {
         let window = &history.values[history.len().saturating_sub(WINDOW)..];
         let trend = AutoETS::non_seasonal().into_trend_model();
         let fitted = MSTLModel::new(vec![DAY, WEEK], trend).fit(window).map_err(|error| not_fitted(&error))?;

@@ -2,13 +2,14 @@
 
 use model::traffic::{ForecastMethod, TrafficShape};
 
-use crate::synthetic::Traffic;
+use crate::synthetic::SyntheticTraffic;
 use crate::{HORIZON, HourlySeries, Model, PredictError, WEEK, score};
 
 const FIRST_HOUR: i64 = 495_000;
 
 fn traffic(shape: TrafficShape, weeks: usize) -> HourlySeries {
-    Traffic { mean: 4e10, later_hours: 0, seed: 3, ..Traffic::new(shape) }.series(FIRST_HOUR, weeks * WEEK)
+    SyntheticTraffic { mean: 4e10, later_hours: 0, seed: 3, ..SyntheticTraffic::new(shape) }
+        .series(FIRST_HOUR, weeks * WEEK)
 }
 
 #[test]

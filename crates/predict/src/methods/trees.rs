@@ -3,9 +3,9 @@
 use smartcore::linalg::basic::matrix::DenseMatrix;
 use smartcore::xgboost::{XGRegressor, XGRegressorParameters};
 
-use super::MedianForecast;
 use crate::features::{self, COUNT, RATES, WEEK_MEAN};
-use crate::history::History;
+use crate::forecaster::MedianForecast;
+use crate::history::ScaledHistory;
 use crate::{HORIZON, PredictError};
 
 /// Examples begin at each hour that is a multiple of this.
@@ -29,7 +29,7 @@ impl Trees {
     ///
     /// # Errors
     /// The library refuses the examples.
-    pub fn fit(history: History, seed: u64) -> Result<Trees, PredictError> {
+    pub fn fit(history: ScaledHistory, seed: u64) -> Result<Trees, PredictError> {
         let examples = features::examples(history, STEP);
         let rows = examples.iter().map(|example| relative(example.features)).collect();
         let values: Vec<f64> = examples.iter().map(|example| example.value / level(&example.features)).collect();
@@ -48,7 +48,7 @@ impl Trees {
 }
 
 impl MedianForecast for Trees {
-    fn forecast(&self, history: History) -> Result<Vec<f64>, PredictError> {
+    fn forecast(&self, history: ScaledHistory) -> Result<Vec<f64>, PredictError> {
         let all: Vec<_> = (0..HORIZON).map(|ahead| features::features(history, ahead)).collect();
         let rows = all.iter().map(|features| relative(*features)).collect();
         let matrix = DenseMatrix::from_2d_vec(&rows).map_err(not_fitted)?;

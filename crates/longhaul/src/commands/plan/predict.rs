@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use ::predict::synthetic::Traffic;
+use ::predict::synthetic::SyntheticTraffic;
 use ::predict::{
-    Band, DAY, EarlySign, Estimate, HISTORY_MIN, HourlySeries, Limit, Model, PredictError, Score, SeriesError, WEEK,
-    early_sign, score,
+    Band, DAY, DriftLimit, EarlySign, Estimate, HISTORY_MIN, HourlySeries, Model, PredictError, Score, SeriesError,
+    WEEK, early_sign, score,
 };
 use model::Exit;
 use model::traffic::{ForecastMethod, TrafficShape};
@@ -42,7 +42,7 @@ struct Samples {
 /// # Errors
 /// The history cannot be read, is too short, or has no traffic.
 pub fn run(args: &PlanPredict, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let limit = args.falls_below.map(Limit::AtLeast).or(args.rises_above.map(Limit::AtMost));
+    let limit = args.falls_below.map(DriftLimit::AtLeast).or(args.rises_above.map(DriftLimit::AtMost));
     match limit {
         Some(limit) => {
             let samples = samples(args, settings)?;
@@ -72,8 +72,12 @@ pub fn run(args: &PlanPredict, settings: &Settings, printer: &Printer) -> Result
 fn synthetic(shape: TrafficShape, args: &PlanPredict) -> HourlySeries {
     let held_out = usize::from(args.held_out) * DAY;
     let hours = SYNTHETIC.max(held_out + HISTORY_MIN);
-    let traffic =
-        Traffic { mean: SYNTHETIC_BIT_S, habits_change_at: hours - held_out, seed: args.seed, ..Traffic::new(shape) };
+    let traffic = SyntheticTraffic {
+        mean: SYNTHETIC_BIT_S,
+        habits_change_at: hours - held_out,
+        seed: args.seed,
+        ..SyntheticTraffic::new(shape)
+    };
     traffic.series(SYNTHETIC_HOUR, hours)
 }
 
@@ -141,10 +145,10 @@ fn no_series(samples: &Samples, error: &SeriesError) -> Failure {
     Failure::usage(format!("{}: {error}", samples.source))
 }
 
-fn find_drift(args: &PlanPredict, samples: &Samples, limit: Limit, printer: &Printer) -> Result<Exit, Failure> {
+fn find_drift(args: &PlanPredict, samples: &Samples, limit: DriftLimit, printer: &Printer) -> Result<Exit, Failure> {
     let series = HourlySeries::from_values(&samples.values).map_err(|error| no_series(samples, &error))?;
     let sign = early_sign(&series.values, limit, args.within);
-    let (Limit::AtLeast(value) | Limit::AtMost(value)) = limit;
+    let (DriftLimit::AtLeast(value) | DriftLimit::AtMost(value)) = limit;
     if printer.is_json() {
         printer.object(&PlanEarlySign {
             v: 1,

@@ -200,8 +200,8 @@ fn limits_are_reported_and_kept() {
     let limits = result(&client, words!["probe", "limits", node.at("")]);
     assert_eq!((&limits["seconds"], &limits["tests"]), (&3600.0.into(), &32.into()), "{limits}");
     let fast = words!["probe", "udp", node.at(""), "--rate", "2Gbit/s", "-t", "1s"];
-    client.run(fast).refused(4, &["without a key", "1.00 Gbit/s"]);
-    client.run(words!["probe", "udp", node.at(""), "--max", "-t", "1s"]).refused(4, &["without a key"]);
+    client.run(fast).refused(4, &["anonymous clients", "1.00 Gbit/s"]);
+    client.run(words!["probe", "udp", node.at(""), "--max", "-t", "1s"]).refused(4, &["anonymous clients"]);
     client.run(words!["probe", "udp", node.at(""), "--size", "40"]).refused(2, &["41 to 65507"]);
     client.run(words!["probe", "udp", node.at(""), "--rate", "1bit/s"]).refused(2, &["0 to 10 s"]);
     client.run(words!["probe", "latency", node.at(""), "--rate", "0"]).refused(2, &["0.01 to 100,000"]);
