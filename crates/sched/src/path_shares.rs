@@ -42,6 +42,8 @@ struct SharingTransfer {
     last_check: (Option<Duration>, f64),
     grows: bool,
     /// The capacity that its sender measured when the path was full; 0 before that.
+    measured: f64,
+    /// The capacity of the path by that measurement: all transfers were over it.
     capacity: f64,
 }
 
@@ -118,6 +120,7 @@ impl PathShares {
             at: None,
             last_check: (None, 0.0),
             grows: true,
+            measured: 0.0,
             capacity: 0.0,
         };
         self.by_peer.entry(id.peer).or_default().members.push(member);
@@ -156,7 +159,6 @@ impl SharedPath {
             let span = member.at.replace(now).map_or(RATE_CONSTANT, |at| now.saturating_sub(at));
             let weight = 1.0 - (-span.as_secs_f64() / RATE_CONSTANT.as_secs_f64()).exp();
             member.rate += (rate - member.rate) * weight;
-            member.capacity = capacity;
             let since = *member.last_check.0.get_or_insert(now);
             if now.saturating_sub(since) >= GROWTH_EVERY {
                 member.grows = member.rate > member.last_check.1 * GROWTH;
@@ -164,6 +166,7 @@ impl SharedPath {
             }
         }
         let sum: f64 = self.members.iter().map(|member| member.rate).sum();
+        self.note_capacity(number, capacity, sum);
         let span = self.at.replace(now).map_or(Duration::ZERO, |at| now.saturating_sub(at));
         self.sum += (sum - self.sum) * (1.0 - (-span.as_secs_f64() / SUM_CONSTANT.as_secs_f64()).exp());
         let known = self.known_capacity();
@@ -171,6 +174,16 @@ impl SharedPath {
             self.probe = CapacityProbe::default();
         } else {
             self.probe.tick(now, known, sum);
+        }
+    }
+
+    /// Notes a capacity that a sender measured, if it is a new one. What all transfers had at that time went over the path: a sender that fills the
+    /// path beside others measures only its own part.
+    fn note_capacity(&mut self, number: u64, measured: f64, sum: f64) {
+        let Some(member) = self.members.iter_mut().find(|member| member.number == number) else { return };
+        if member.measured != measured {
+            member.measured = measured;
+            member.capacity = if measured > 0.0 { measured.max(sum) } else { 0.0 };
         }
     }
 
@@ -244,6 +257,28 @@ mod tests {
         assert!((95.0..=101.0).contains(&narrow), "{narrow}");
         let wide = run(600, 2_400, 1_000.0);
         assert!(wide > 900.0, "{wide}");
+    }
+
+    /// Three transfers that begin together fill the path, and each measures a third of it.
+    #[test]
+    fn transfers_that_begin_together_keep_the_whole_path() {
+        let mut shares = PathShares::default();
+        let ids = [(); 3].map(|()| shares.join("192.0.2.7".parse().unwrap()));
+        let mut rates = [0.0; 3];
+        let mut measured = [0.0; 3];
+        for tick in 0..100u32 {
+            let now = Duration::from_millis(100) * tick;
+            for (at, id) in ids.iter().enumerate() {
+                let share = shares.report(*id, now, rates[at], measured[at]).unwrap_or(f64::INFINITY);
+                rates[at] += (share.min(100.0) - rates[at]) * 0.3;
+                // A sender measures the path only while that is what limits it.
+                if tick > 15 && share > 100.0 {
+                    measured[at] = rates[at];
+                }
+            }
+        }
+        let sum: f64 = rates.iter().sum();
+        assert!(sum > 270.0, "{rates:?} of 300");
     }
 
     /// A measured capacity below the use limits no transfer.
