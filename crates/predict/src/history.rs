@@ -1,6 +1,7 @@
 //! A history as methods see it: without gaps, divided by its mean, so that a method sees no units.
 
-use crate::{DAY, HISTORY_MIN, HourlySeries, PredictError, WEEK};
+use crate::series::is_weekend;
+use crate::{DAY, HISTORY_MIN, HourlySeries, PredictError};
 
 /// Values by hour, without gaps.
 #[derive(Clone, Copy, Debug)]
@@ -60,11 +61,9 @@ impl<'a> ScaledHistory<'a> {
         (self.first_hour + at as i64).rem_euclid(DAY as i64) as usize
     }
 
-    /// Whether a position is on a Saturday or Sunday (UTC). 1 January 1970 was a Thursday.
+    /// Whether a position is on a Saturday or Sunday (UTC), also after the end.
     pub fn is_weekend(&self, at: usize) -> bool {
-        let hour_of_week = (self.first_hour + at as i64 + 4 * DAY as i64).rem_euclid(WEEK as i64);
-        let day_from_sunday = hour_of_week / DAY as i64;
-        day_from_sunday == 0 || day_from_sunday == 6
+        is_weekend(self.first_hour + at as i64)
     }
 }
 

@@ -98,6 +98,11 @@ impl HourlySeries {
     }
 }
 
+/// Whether an hour since 1970 is on a Saturday or Sunday (UTC). 1 January 1970 was a Thursday.
+pub(crate) fn is_weekend(hour: i64) -> bool {
+    matches!((hour.div_euclid(DAY as i64) + 4).rem_euclid(7), 0 | 6)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

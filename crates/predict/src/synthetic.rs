@@ -7,6 +7,7 @@ use std::f64::consts::TAU;
 
 use model::traffic::TrafficShape;
 
+use crate::series::is_weekend;
 use crate::{DAY, HourlySeries, WEEK};
 
 /// How much of an hour's noise the next hour keeps.
@@ -98,11 +99,6 @@ fn nightly(hour: i64) -> f64 {
         0..6 => 2.5,
         _ => 0.4,
     }
-}
-
-/// Whether an hour since 1970 is on a Saturday or Sunday; 1 January 1970 was a Thursday.
-fn is_weekend(hour: i64) -> bool {
-    matches!((hour.div_euclid(DAY as i64) + 4).rem_euclid(7), 0 | 6)
 }
 
 /// A draw of the standard normal distribution (Box and Muller).
