@@ -11,6 +11,7 @@ mod choice;
 mod document;
 mod files;
 mod law;
+mod loss_course;
 mod outages;
 mod outcome;
 mod placement;
@@ -27,7 +28,7 @@ use self::background::PathTraffic;
 use self::choice::{ChoiceState, RouteChooser};
 use self::outages::{Disturbance, Effect, disturbances};
 use self::placement::{Feed, Placement, place};
-use self::queue::SimulatedQueue;
+use self::queue::{QueueConduct, SimulatedQueue};
 use self::rates::Rates;
 use self::resources::Resources;
 use crate::network::Network;
@@ -109,7 +110,9 @@ pub fn simulate(
 
 impl<'a> Simulator<'a> {
     fn new(scenario: &'a Scenario, network: Network) -> Simulator<'a> {
-        let Placement { queues, feeds } = place(scenario);
+        let Placement { mut queues, feeds } = place(scenario);
+        let conduct = QueueConduct::of(&scenario.simulation);
+        queues.iter_mut().for_each(|queue| queue.conduct = conduct);
         let mut resources = Resources::new(scenario, &network);
         if let Some(light) = &scenario.simulation.light {
             let on_demand = (0..queues.len()).filter(|queue| scenario.work[queues[*queue].work].on_demand);
@@ -196,6 +199,22 @@ impl<'a> Simulator<'a> {
 
     /// Applies the disturbances that are due.
     fn disturb(&mut self) {
+        if self.disturbances.last().is_none_or(|next| next.at_s > self.now_s) {
+            return;
+        }
+        self.apply_disturbances();
+        self.note_paths();
+    }
+
+    /// Tells each queue whether its path is gone.
+    fn note_paths(&mut self) {
+        for queue in &mut self.queues {
+            let is_gone = queue.terms.is_none() || queue.path.iter().any(|at| self.capacities[*at as usize] == 0.0);
+            queue.note_path(self.now_s, is_gone);
+        }
+    }
+
+    fn apply_disturbances(&mut self) {
         while let Some(due) = self.disturbances.pop_if(|next| next.at_s <= self.now_s) {
             match due.effect {
                 Effect::Capacity { resource, fraction } => {
@@ -249,6 +268,7 @@ impl<'a> Simulator<'a> {
             queue.path = route
                 .map_or_else(Vec::new, |_| self.resources.light_path(number, queue.source, queue.target, work.on_tape));
         }
+        self.note_paths();
         self.rates.paths_changed(&self.queues);
     }
 

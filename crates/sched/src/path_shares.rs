@@ -25,6 +25,8 @@ const PROBE_PART: f64 = 1.04;
 const GAIN: f64 = 1.01;
 const CLIMB_AFTER: Duration = Duration::from_secs(1);
 const CLIMB_PART: f64 = 1.25;
+/// The part during the first probe after a sender measured the path beside others: what it measured may be a small part of the capacity.
+const DISCOVERY_PART: f64 = 2.0;
 /// A measured capacity is discarded where the transfers use more than this multiple of it.
 const DISPROVED_FACTOR: f64 = 1.05;
 
@@ -63,13 +65,41 @@ struct CapacityProbe {
     since: Option<Duration>,
     /// When the next probe begins.
     next: Option<Duration>,
-    /// Whether the last probe found more capacity.
-    climbs: bool,
+    /// What the running probe gives out, or the next one.
+    reach: ProbeReach,
     /// The highest rate that a probe found.
     found: f64,
 }
 
+/// How far a probe goes beyond the known capacity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ProbeReach {
+    /// The capacity is known: look whether it has grown.
+    #[default]
+    Check,
+    /// The last probe found more.
+    Climb,
+    /// A sender measured the path beside others: the capacity has only a lower bound.
+    Discovery,
+}
+
+impl ProbeReach {
+    /// The part of the known capacity that is given out during the probe.
+    fn part(self) -> f64 {
+        match self {
+            Self::Check => PROBE_PART,
+            Self::Climb => CLIMB_PART,
+            Self::Discovery => DISCOVERY_PART,
+        }
+    }
+}
+
 impl CapacityProbe {
+    /// A probe that begins now, for a capacity that has only a lower bound.
+    fn discovery(now: Duration) -> Self {
+        Self { since: Some(now), reach: ProbeReach::Discovery, ..Self::default() }
+    }
+
     /// Steps the probe: `known` is the known capacity, `rate` the rate of all transfers now.
     fn tick(&mut self, now: Duration, known: f64, rate: f64) {
         let next = *self.next.get_or_insert(now + PROBE_EVERY);
@@ -77,9 +107,14 @@ impl CapacityProbe {
             None if now >= next => self.since = Some(now),
             Some(since) if now.saturating_sub(since) >= PROBE => {
                 self.since = None;
-                self.climbs = rate > known * GAIN;
-                self.found = if self.climbs { rate } else { self.found };
-                self.next = Some(now + if self.climbs { CLIMB_AFTER } else { PROBE_EVERY });
+                if rate > known * GAIN {
+                    self.found = rate;
+                    self.reach = ProbeReach::Climb;
+                    self.next = Some(now + CLIMB_AFTER);
+                } else {
+                    self.reach = ProbeReach::Check;
+                    self.next = Some(now + PROBE_EVERY);
+                }
             }
             _ => {}
         }
@@ -87,11 +122,7 @@ impl CapacityProbe {
 
     /// The part of the known capacity that is given out now.
     fn part(&self) -> f64 {
-        match (self.since, self.climbs) {
-            (None, _) => GIVEN_PART,
-            (Some(_), false) => PROBE_PART,
-            (Some(_), true) => CLIMB_PART,
-        }
+        self.since.map_or(GIVEN_PART, |_| self.reach.part())
     }
 }
 
@@ -166,7 +197,11 @@ impl SharedPath {
             }
         }
         let sum: f64 = self.members.iter().map(|member| member.rate).sum();
+        let unknown = self.known_capacity() <= 0.0;
         self.note_capacity(number, capacity, sum);
+        if unknown && self.members.len() > 1 && self.known_capacity() > 0.0 {
+            self.probe = CapacityProbe::discovery(now);
+        }
         let span = self.at.replace(now).map_or(Duration::ZERO, |at| now.saturating_sub(at));
         self.sum += (sum - self.sum) * (1.0 - (-span.as_secs_f64() / SUM_CONSTANT.as_secs_f64()).exp());
         let known = self.known_capacity();
@@ -279,6 +314,26 @@ mod tests {
         }
         let sum: f64 = rates.iter().sum();
         assert!(sum > 270.0, "{rates:?} of 300");
+    }
+
+    /// Two transfers that begin together over a long path: one of them measures it while the other one's window still grows.
+    #[test]
+    fn a_capacity_that_was_measured_too_early_is_discovered_at_once() {
+        let (mut shares, a, b) = pair();
+        let (mut fast, mut slow) = (10.0, 1.0);
+        let mut measured = 0.0;
+        for tick in 0..80u32 {
+            let now = Duration::from_millis(100) * tick;
+            let for_fast = shares.report(a, now, fast, measured).unwrap_or(f64::INFINITY);
+            let for_slow = shares.report(b, now, slow, 0.0).unwrap_or(f64::INFINITY);
+            fast = (fast * 1.15).min(for_fast).min(500.0 - slow);
+            slow = (slow * 1.12).min(for_slow).min(500.0 - fast);
+            if measured == 0.0 && fast > 150.0 {
+                measured = fast;
+            }
+        }
+        assert!(fast + slow > 450.0, "{fast} and {slow} of 500");
+        assert!(slow > 200.0, "{slow} of 250");
     }
 
     /// A measured capacity below the use limits no transfer.

@@ -19,8 +19,21 @@ const RECORD_BYTES: f64 = 16_384.0;
 const RECORD_ADDED_BYTES: f64 = 22.0;
 /// Loss up to which BBR keeps its rate (Cardwell and others, BBR congestion control, 2016, figure 8).
 const BBR_TOLERATES: f64 = 0.15;
-/// Round trips before the first byte of payload: TCP and the handshake of the session.
-const SESSION_ROUND_TRIPS: f64 = 2.0;
+/// Round trips before the first byte of payload: TCP, the handshake of the session with the job in it, and the streams.
+const SESSION_ROUND_TRIPS: f64 = 3.0;
+/// Round trips after the last byte was sent: it arrives and is verified, and the answer comes back.
+const END_ROUND_TRIPS: f64 = 1.0;
+/// What BBR leaves of a path that it has alone: it paces 1 % below the rate that it measured, and empties the path for 200 ms of each 10 s
+/// (`bbr_pacing_margin_percent`, `bbr_min_rtt_win_sec` and `bbr_probe_rtt_mode_ms` of Linux).
+pub(super) const BBR_USES: f64 = 0.99 * (1.0 - 0.2 / 10.0);
+/// The least time that Linux adds to a round trip before it sends again what was not acknowledged (`TCP_RTO_MIN`, where RFC 6298 has its
+/// variance).
+const RETRANSMISSION_MIN_S: f64 = 0.2;
+/// Attempts to send again that are computed: the last is after more than three minutes.
+const RETRANSMISSIONS_MAX: i32 = 10;
+/// Silence after which a session counts as gone, and the pause before the next attempt to connect.
+const SESSION_GONE_S: f64 = 30.0;
+const RECONNECTION_S: f64 = 1.0;
 /// Processors of a data transfer node, where the scenario does not say.
 const PROCESSORS: u32 = 8;
 /// The send buffer of a host that was never tuned: `tcp_wmem` of Linux.
@@ -88,6 +101,16 @@ impl PathTerms {
         by_window.min(by_loss)
     }
 
+    /// The same without loss.
+    pub fn without_loss(&self) -> PathTerms {
+        PathTerms { loss: 0.0, ..self.clone() }
+    }
+
+    /// The time until a transfer may send its first payload.
+    pub fn session_s(&self) -> f64 {
+        SESSION_ROUND_TRIPS * self.rtt_s
+    }
+
     /// The most that one transfer carries, bytes per second of payload.
     pub fn cap_bytes_s(&self) -> f64 {
         f64::from(self.streams.unwrap_or(pilot::STREAMS_MAX)) * self.stream_bytes_s()
@@ -117,13 +140,31 @@ impl PathTerms {
     /// The time until a transfer has its rate, less what it moves meanwhile: the session, and slow start from ten segments in each stream. While a window
     /// doubles each round trip, it carries in total what one round trip carries at the full rate.
     pub fn startup_s(&self, rate_bytes_s: f64) -> f64 {
-        let session = SESSION_ROUND_TRIPS * self.rtt_s;
+        let session = self.session_s();
         if !rate_bytes_s.is_finite() || rate_bytes_s <= 0.0 {
             return session;
         }
         let window = rate_bytes_s * self.rtt_s / f64::from(self.streams_at(rate_bytes_s));
         let ramp = laws::slow_start_s(window, self.mss_bytes, self.rtt_s.max(1e-9));
         session + (ramp - self.rtt_s).max(0.0)
+    }
+}
+
+impl PathTerms {
+    /// The time from the moment at which the last byte is sent until the transfer is complete.
+    pub fn end_s(&self) -> f64 {
+        END_ROUND_TRIPS * self.rtt_s
+    }
+
+    /// How long a transfer at a rate needs to come back after a path was gone for some seconds, less what it moves meanwhile. Its streams send again
+    /// when their retransmission timers end, which double each time (RFC 6298, section 5.5), or the session is opened again; then they grow as at the
+    /// beginning.
+    pub fn resumption_s(&self, gone_s: f64, rate_bytes_s: f64) -> f64 {
+        let first = self.rtt_s + RETRANSMISSION_MIN_S;
+        let mut attempts = (1..=RETRANSMISSIONS_MAX).map(|number| first * (2f64.powi(number) - 1.0));
+        let retransmission_s = attempts.find(|at| *at >= gone_s).map_or(f64::INFINITY, |at| at - gone_s);
+        let reconnection_s = (SESSION_GONE_S - gone_s).max(0.0) + RECONNECTION_S;
+        retransmission_s.min(reconnection_s) + self.startup_s(rate_bytes_s) - self.session_s()
     }
 }
 
@@ -186,9 +227,19 @@ mod tests {
     }
 
     #[test]
+    fn a_transfer_comes_back_when_its_timers_end() {
+        let terms = PathTerms { rtt_s: 0.1, ..terms(Congestion::Bbr, 0.0, Some(1)) };
+        // Sent again after 0.3, 0.9, 2.1 and 4.5 s.
+        let slow_start = terms.startup_s(1e6) - 0.3;
+        assert!((terms.resumption_s(3.0, 1e6) - (1.5 + slow_start)).abs() < 1e-9, "{}", terms.resumption_s(3.0, 1e6));
+        assert!((terms.resumption_s(0.25, 1e6) - (0.05 + slow_start)).abs() < 1e-9);
+        assert!(terms.resumption_s(86_400.0, 1e6) < 2.0, "after a day a new connection finds the path");
+    }
+
+    #[test]
     fn start_up_is_the_session_and_slow_start() {
         let terms = terms(Congestion::Bbr, 0.0, Some(1));
         // 125 MB/s × 303 ms = 37.9 MB: 8.7 doublings of ten segments, less one round trip of payload.
-        assert!((terms.startup_s(125e6) - 0.303 * (2.0 + 8.725 - 1.0)).abs() < 0.01, "{}", terms.startup_s(125e6));
+        assert!((terms.startup_s(125e6) - 0.303 * (3.0 + 8.725 - 1.0)).abs() < 0.01, "{}", terms.startup_s(125e6));
     }
 }

@@ -5,7 +5,7 @@
 use hdrhistogram::Histogram;
 
 use super::files::SimulatedFile;
-use super::queue::Done;
+use super::queue::{Done, NO_TIME_S};
 
 /// Points of a curve over the simulated time.
 pub const POINTS: usize = 288;
@@ -126,7 +126,8 @@ impl WorkOutcome {
         self.done += 1;
         self.bytes += done.file.bytes;
         self.last_s = self.last_s.max(done.ended_s);
-        self.late += u64::from(done.ended_s > deadline_s);
+        // Sums of times are rounded.
+        self.late += u64::from(done.ended_s > deadline_s + NO_TIME_S);
         let ms = |seconds: f64| ((seconds * 1e3) as u64).min(LONGEST_MS);
         self.waited_ms.saturating_record(ms(done.begun_s - done.file.arrived_s));
         self.took_ms.saturating_record(ms(done.ended_s - done.file.arrived_s));

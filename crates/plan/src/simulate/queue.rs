@@ -10,8 +10,11 @@ use model::Fault;
 use sched::limits::{FILE_BACKOFF, QUEUE_TRANSFERS_MAX};
 use sched::retry::{Remedy, remedy};
 
+use scenario::{Scheduler, SimulationSettings};
+
 use super::files::{QueueFiles, SimulatedFile};
 use super::law::PathTerms;
+use super::loss_course::LossCourse;
 use crate::routes::NetworkRoute;
 
 /// Files of one transfer, as a hub orders them from a node.
@@ -19,7 +22,7 @@ const FILES_PER_TRANSFER: u32 = 1000;
 /// The part of a file that counts as nothing: sums are rounded.
 const NOTHING: f64 = 1e-9;
 /// The time that counts as none, seconds: a time within a year is exact to 4e-9 s, and a simulation with shorter steps would never end.
-const NO_TIME_S: f64 = 1e-6;
+pub const NO_TIME_S: f64 = 1e-6;
 
 /// A queue.
 #[derive(Clone, Debug)]
@@ -46,6 +49,12 @@ pub struct SimulatedQueue {
     pub failure_rate: f64,
     /// Whether completed files are kept for queues that this one feeds.
     pub feeds: bool,
+    /// How its files become transfers.
+    pub conduct: QueueConduct,
+    /// What loss leaves of the running transfer, where losses are followed one by one.
+    course: Option<TransferCourse>,
+    /// Since when the path of its transfers is gone, and their rate before.
+    gone: Option<Gone>,
     /// Completed files since the last call of [`SimulatedQueue::take_completed`].
     completed: Vec<SimulatedFile>,
     retries: BinaryHeap<Retry>,
@@ -65,6 +74,55 @@ pub struct Done {
     pub ended_s: f64,
     /// The attempt failed, and is repeated.
     pub failed: bool,
+}
+
+/// How the files of a queue become transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueConduct {
+    /// Transfers at once.
+    transfers_max: u32,
+    /// Files of one transfer.
+    files_per_transfer: u32,
+    /// Whether the first losses of a transfer are followed one by one.
+    follows_loss: bool,
+}
+
+impl QueueConduct {
+    /// A hub orders several transfers of bounded length. Without one, all files are one transfer, as `longhaul cp` moves them; its losses are followed
+    /// where rates are computed at each change.
+    pub fn of(settings: &SimulationSettings) -> QueueConduct {
+        match settings.scheduler {
+            Scheduler::Hub => QueueConduct {
+                transfers_max: QUEUE_TRANSFERS_MAX,
+                files_per_transfer: FILES_PER_TRANSFER,
+                follows_loss: false,
+            },
+            Scheduler::None => QueueConduct {
+                transfers_max: 1,
+                files_per_transfer: u32::MAX,
+                follows_loss: settings.step.is_zero(),
+            },
+        }
+    }
+}
+
+/// The course of a transfer whose losses are followed.
+#[derive(Clone, Debug)]
+struct TransferCourse {
+    /// When its data began, seconds.
+    begun_s: f64,
+    /// The number of its streams.
+    streams: f64,
+    /// The course of each stream.
+    loss: LossCourse,
+}
+
+/// A path that is gone.
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    since_s: f64,
+    /// The rate of the queue before, bytes per second.
+    rate_bytes_s: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +172,7 @@ impl PartialOrd for Retry {
 }
 
 impl SimulatedQueue {
-    /// A queue without a route and a rate.
+    /// A queue without a route and a rate, of a hub.
     pub fn new(work: usize, ends: (usize, usize), files: QueueFiles, failure_rate: f64, seed: u64) -> SimulatedQueue {
         let (source, target) = ends;
         SimulatedQueue {
@@ -129,6 +187,9 @@ impl SimulatedQueue {
             files,
             failure_rate,
             feeds: false,
+            conduct: QueueConduct::of(&SimulationSettings::default()),
+            course: None,
+            gone: None,
             completed: Vec::new(),
             retries: BinaryHeap::new(),
             transfers: Vec::new(),
@@ -160,7 +221,7 @@ impl SimulatedQueue {
             false if rate > 0.0 => now_s + transfer.moving.left_bytes / rate,
             false => f64::INFINITY,
         };
-        let next = self.transfers.iter().map(of_transfer).fold(f64::INFINITY, f64::min);
+        let next = self.transfers.iter().map(of_transfer).fold(self.next_of_course_s(now_s), f64::min);
         if self.may_begin() { next.min(self.next_file_s().max(now_s)) } else { next }
     }
 
@@ -186,8 +247,9 @@ impl SimulatedQueue {
 
     /// The number of transfers that it has, or would have with the files that wait.
     pub fn transfers_wanted(&self, now_s: f64) -> u32 {
-        let waiting = self.waiting(now_s).min(QUEUE_TRANSFERS_MAX.into()) as u32;
-        (self.transfers.len() as u32 + waiting).min(QUEUE_TRANSFERS_MAX)
+        let most = self.conduct.transfers_max;
+        let waiting = self.waiting(now_s).min(most.into()) as u32;
+        (self.transfers.len() as u32 + waiting).min(most)
     }
 
     /// Files that are there and not moving, those that wait for another attempt included.
@@ -218,7 +280,7 @@ impl SimulatedQueue {
     }
 
     fn may_begin(&self) -> bool {
-        self.terms.is_some() && self.transfers.len() < QUEUE_TRANSFERS_MAX as usize
+        self.terms.is_some() && self.transfers.len() < self.conduct.transfers_max as usize
     }
 
     /// When the next file is there, seconds; infinite if none comes by itself.
@@ -228,24 +290,75 @@ impl SimulatedQueue {
 
     /// The rate of one moving transfer, bytes per second.
     fn transfer_rate(&self, now_s: f64) -> f64 {
-        let Some(terms) = &self.terms else { return 0.0 };
         let moving = self.transfers.iter().filter(|transfer| transfer.starts_s <= now_s).count();
-        if moving == 0 { 0.0 } else { (self.rate_bytes_s / moving as f64).min(terms.cap_bytes_s()) }
+        if moving == 0 { 0.0 } else { (self.rate_bytes_s / moving as f64).min(self.transfer_cap_bytes_s(now_s)) }
+    }
+
+    /// The most that one of its transfers can carry now, bytes per second. What loss leaves is not known before a transfer has its share of the path.
+    pub fn transfer_cap_bytes_s(&self, now_s: f64) -> f64 {
+        let Some(terms) = &self.terms else { return 0.0 };
+        match &self.course {
+            None if self.conduct.follows_loss => terms.without_loss().cap_bytes_s(),
+            None => terms.cap_bytes_s(),
+            Some(course) => {
+                let rate = course.loss.rate_at(now_s - course.begun_s);
+                rate.map_or_else(|| terms.cap_bytes_s(), |rate| rate * course.streams)
+            }
+        }
+    }
+
+    /// When the rate that loss leaves changes next, seconds.
+    fn next_of_course_s(&self, now_s: f64) -> f64 {
+        let next = |course: &TransferCourse| course.begun_s + course.loss.next_change_s(now_s - course.begun_s);
+        self.course.as_ref().map_or(f64::INFINITY, next)
+    }
+
+    /// Notes whether the path is gone at this time. When it is there again, transfers need a while to come back.
+    pub fn note_path(&mut self, now_s: f64, is_gone: bool) {
+        match (self.gone, is_gone) {
+            (None, true) if self.has_transfers() => {
+                self.gone = Some(Gone { since_s: now_s, rate_bytes_s: self.rate_bytes_s });
+            }
+            (Some(gone), false) => {
+                let resumption_s = self.terms.as_ref().map_or(0.0, |terms| {
+                    terms.resumption_s(now_s - gone.since_s, gone.rate_bytes_s / self.transfers.len().max(1) as f64)
+                });
+                for transfer in &mut self.transfers {
+                    transfer.starts_s = transfer.starts_s.max(now_s + resumption_s);
+                }
+                self.gone = None;
+            }
+            _ => {}
+        }
     }
 
     /// Begins transfers for files that are there.
     fn begin(&mut self, now_s: f64) {
         while self.may_begin() && self.next_file_s() <= now_s {
-            let share = self.rate_bytes_s / (self.transfers.len() + 1) as f64;
-            let startup_s = self.terms.as_ref().map_or(0.0, |terms| terms.startup_s(share));
             let Some(moving) = self.next_file(now_s) else { return };
-            let moving = Moving { begun_s: now_s + startup_s, ..moving };
+            let starts_s = now_s + self.startup_s(now_s);
             self.transfers.push(SimulatedTransfer {
-                starts_s: now_s + startup_s,
-                files_left: FILES_PER_TRANSFER - 1,
-                moving,
+                starts_s,
+                files_left: self.conduct.files_per_transfer - 1,
+                moving: Moving { begun_s: starts_s, ..moving },
             });
         }
+    }
+
+    /// The start-up of a transfer that begins now. Where its losses are followed, their course begins.
+    fn startup_s(&mut self, now_s: f64) -> f64 {
+        let Some(terms) = &self.terms else { return 0.0 };
+        let share = self.rate_bytes_s / (self.transfers.len() + 1) as f64;
+        if self.conduct.follows_loss {
+            let streams = f64::from(terms.streams_at(share));
+            let loss = LossCourse::new(terms, share / streams);
+            let follows = loss != LossCourse::default();
+            self.course = Some(TransferCourse { begun_s: now_s + terms.session_s(), streams, loss });
+            if follows {
+                return terms.session_s();
+            }
+        }
+        terms.startup_s(share)
     }
 
     /// The next file that is there: one whose pause after a failure is over, else the one that has waited longest.
@@ -294,7 +407,8 @@ impl SimulatedQueue {
                 at += 1;
                 continue;
             }
-            self.end_file(moving, now_s, record);
+            let answer_s = self.terms.as_ref().map_or(0.0, PathTerms::end_s);
+            self.end_file(moving, now_s + answer_s, record);
             let next = if transfer.files_left > 0 { self.next_file(now_s) } else { None };
             match next {
                 Some(moving) => {
@@ -306,19 +420,19 @@ impl SimulatedQueue {
         }
     }
 
-    fn end_file(&mut self, moving: Moving, now_s: f64, record: &mut impl FnMut(Done)) {
-        record(Done { file: moving.file, begun_s: moving.begun_s, ended_s: now_s, failed: moving.fails });
+    fn end_file(&mut self, moving: Moving, ended_s: f64, record: &mut impl FnMut(Done)) {
+        record(Done { file: moving.file, begun_s: moving.begun_s, ended_s, failed: moving.fails });
         if moving.fails {
             let failures = moving.file.failures + 1;
             // The simulated fault is one of the path; the remedy is the one that a hub takes.
             if remedy(Fault::Path, false) == Remedy::Later {
                 let pause = FILE_BACKOFF.pause(failures, self.random.f64());
                 let file = SimulatedFile { failures, ..moving.file };
-                self.retries.push(Retry { due_s: now_s + pause.as_secs_f64(), file });
+                self.retries.push(Retry { due_s: ended_s + pause.as_secs_f64(), file });
             }
         } else if self.feeds {
             let bytes = moving.file.bytes;
-            self.completed.push(SimulatedFile { arrived_s: now_s, bytes, left_bytes: bytes, failures: 0 });
+            self.completed.push(SimulatedFile { arrived_s: ended_s, bytes, left_bytes: bytes, failures: 0 });
         }
     }
 }

@@ -12,6 +12,7 @@ use sched::limits::DEMAND_STARTUP;
 use sched::priority::Priority;
 use sched::shares::{Aggregate, Class, Group, share};
 
+use super::law::PathTerms;
 use super::queue::SimulatedQueue;
 
 /// The rates of all queues.
@@ -27,10 +28,19 @@ pub struct Rates {
     busy_since_s: Vec<Option<f64>>,
     /// What binds each queue: a resource, or none if its own cap does.
     pub bound_by: Vec<Option<u32>>,
-    /// For each queue in the last round: whether it was active, and the transfers that it wanted.
-    seen: Vec<(bool, u32)>,
+    /// What each queue wanted in the last round.
+    wanted: Vec<Wanted>,
     /// Whether the rates must be computed again.
     dirty: bool,
+}
+
+/// What a queue wants in a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Wanted {
+    /// Transfers; none if it is not active.
+    transfers: Option<u32>,
+    /// The most that one of them can carry, bytes per second.
+    transfer_bytes_s: f64,
 }
 
 impl Rates {
@@ -50,7 +60,7 @@ impl Rates {
             demands: vec![DemandEstimate::default(); queues.len()],
             busy_since_s: vec![None; queues.len()],
             bound_by: vec![None; queues.len()],
-            seen: vec![(false, 0); queues.len()],
+            wanted: vec![Wanted::default(); queues.len()],
             dirty: true,
         }
     }
@@ -94,9 +104,12 @@ impl Rates {
     ) {
         for (at, queue) in queues.iter().enumerate() {
             let is_active = queue.is_active(now_s) && !waits[at];
-            let seen = (is_active, if is_active { queue.transfers_wanted(now_s) } else { 0 });
-            self.dirty |= seen != self.seen[at];
-            self.seen[at] = seen;
+            let wanted = Wanted {
+                transfers: is_active.then(|| queue.transfers_wanted(now_s)),
+                transfer_bytes_s: queue.transfer_cap_bytes_s(now_s),
+            };
+            self.dirty |= wanted != self.wanted[at];
+            self.wanted[at] = wanted;
         }
         let has_deadlines = scenario.work.iter().any(|work| work.deadline.is_some());
         if !self.dirty && !has_deadlines {
@@ -125,13 +138,13 @@ impl Rates {
     /// The aggregate of a queue at this moment.
     fn describe(&mut self, scenario: &Scenario, now_s: f64, at: usize, queue: &SimulatedQueue) {
         let demand = &mut self.aggregates[at].demand;
-        let (is_active, transfers) = self.seen[at];
-        let Some(terms) = queue.terms.as_ref().filter(|_| is_active) else {
+        let wanted = self.wanted[at];
+        let Some((terms, transfers)) = queue.terms.as_ref().zip(wanted.transfers) else {
             (demand.cap, demand.floor) = (0.0, 0.0);
             return;
         };
         let work = &scenario.work[queue.work];
-        let most = f64::from(transfers) * terms.cap_bytes_s();
+        let most = f64::from(transfers) * wanted.transfer_bytes_s;
         match self.scheduler {
             Scheduler::Hub => {
                 let waited = queue.waits_since_s(now_s).map_or(0.0, |since| now_s - since);
@@ -153,6 +166,8 @@ impl Rates {
 /// The rate that meets the deadline of a queue, bytes per second; 0 without a deadline, or after it.
 fn promised(work: &scenario::Work, queue: &SimulatedQueue, now_s: f64) -> f64 {
     let Some(deadline) = work.deadline else { return 0.0 };
-    let left_s = (work.at + deadline).as_secs_f64() - now_s;
+    // The last file is complete when its answer is back.
+    let answer_s = queue.terms.as_ref().map_or(0.0, PathTerms::end_s);
+    let left_s = (work.at + deadline).as_secs_f64() - answer_s - now_s;
     if left_s > 0.0 { queue.left_bytes() / left_s } else { 0.0 }
 }

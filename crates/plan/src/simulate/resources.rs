@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 
-use scenario::{LightSettings, Scenario, Scheduler};
+use scenario::{Congestion, LightSettings, Scenario, Scheduler};
 
-use super::law::payload_part;
+use super::law::{BBR_USES, payload_part};
 use crate::network::Network;
 use crate::routes::NetworkRoute;
 
@@ -47,11 +47,12 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// The resources of a scenario. Only the hub's scheduler knows high-water marks; congestion control takes what there is.
+    /// The resources of a scenario. Only the hub's scheduler knows high-water marks; congestion control takes what there is, BBR a little less.
     pub fn new(scenario: &Scenario, network: &Network) -> Resources {
         let mut resources = Resources { all: Vec::new(), usable: Vec::new(), numbers: HashMap::new() };
         let mark = |mark: Option<f64>| match scenario.simulation.scheduler {
             Scheduler::Hub => mark.unwrap_or(1.0),
+            Scheduler::None if scenario.simulation.congestion == Congestion::Bbr => BBR_USES,
             Scheduler::None => 1.0,
         };
         for (at, link) in network.links.iter().enumerate() {

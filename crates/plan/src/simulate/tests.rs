@@ -88,7 +88,8 @@ fn a_repaired_link_is_used_again() {
         "{TWO_SITES}[work.w]\nfrom = \"a\"\nto = \"b\"\nbytes = \"1TB\"\nfile = \"1GB\"\n\
          [[event]]\nat = \"400s\"\npath = \"a-b\"\nset = {{ down = true }}\nfor = \"100s\"\n[simulate]\nstep = \"0s\"\nreroute = \"0s\"\n"
     );
-    assert_near(of(&run(&text), "w").last_s, 800.0 / PAYLOAD + 100.0, STARTUP_S);
+    // After the outage the transfer starts once more.
+    assert_near(of(&run(&text), "w").last_s, 800.0 / PAYLOAD + 100.0, 2.0 * STARTUP_S);
 }
 
 #[test]
@@ -301,13 +302,15 @@ fn a_path_on_demand_has_light_after_its_setup_and_others_wait_for_it() {
 fn a_cut_path_on_demand_is_restored_and_its_transfer_continues() {
     let cut = "[[event]]\nat = \"560s\"\npath = \"a-b\"\nset = { down = true }\n";
     let outcome = on_demand(1, &[0], cut);
-    assert_near(of(&outcome, "w0").last_s, 60.0 + TWELVE_TB_S + 5.0, STARTUP_S);
+    // The streams are heard when their timers end, 1.8 s after the path has light again.
+    assert_near(of(&outcome, "w0").last_s, 60.0 + TWELVE_TB_S + 5.0, 2.0 * STARTUP_S);
     assert_eq!((of(&outcome, "w0").done, of(&outcome, "w0").failed), (12_000, 0), "nothing is sent twice");
     // Both routes are cut, 5 s after the first restoration: nothing moves until one of them is repaired, and restored 5 s later.
     let repaired =
         cut.to_owned() + "[[event]]\nat = \"570s\"\npath = \"a-c\"\nset = { down = true }\nfor = \"1000s\"\n";
     let outcome = on_demand(1, &[0], &repaired);
-    assert_near(of(&outcome, "w0").last_s, 60.0 + TWELVE_TB_S + 1010.0, 2.0 * STARTUP_S);
+    // After the second outage of 1010 s the transfer opens its session again.
+    assert_near(of(&outcome, "w0").last_s, 60.0 + TWELVE_TB_S + 1010.0, 3.0 * STARTUP_S);
 }
 
 #[test]
