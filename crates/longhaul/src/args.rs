@@ -6,6 +6,7 @@ mod bound;
 mod copy;
 mod data;
 mod demo;
+mod exercise;
 mod help;
 mod hub;
 mod lab;
@@ -35,6 +36,9 @@ pub use data::{
     DataRuleAdd, DataSubscriptionAction, DataWebhookAction, GroupingWord,
 };
 pub use demo::Demo;
+pub use exercise::{
+    ExerciseAction, ExerciseAgent, ExerciseArgs, ExerciseList, ExerciseReport, ExerciseRun, ExerciseScorecard,
+};
 pub use hub::{
     CommunityFacts, EndpointFacts, EndpointKindWord, Hub, HubAction, HubGrant, HubGrantAction, HubOption, HubServe,
     HubStop, LinkFacts, Named, NamedAction, RoleWord, SiteFacts, StorageFacts,
@@ -121,6 +125,8 @@ pub enum Command {
     Hub(Hub),
     /// Watch paths: run regular tests, keep an archive, raise alarms with their causes
     Watch(Watch),
+    /// Exercise a collaboration: load from one file, score cards, data challenges
+    Exercise(ExerciseArgs),
     /// Submit a job to a hub
     Submit(Submit),
     /// Show and change the queue of a hub: which jobs wait, why, and which are moving

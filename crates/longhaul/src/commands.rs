@@ -5,6 +5,7 @@ pub mod cp;
 pub mod data;
 pub mod delegated_transfer;
 pub mod demo;
+pub mod exercise;
 pub mod far_end;
 pub mod files;
 pub mod grant;

@@ -10,6 +10,7 @@ mod args;
 mod client_config;
 mod commands;
 mod copy_defaults;
+mod emulated;
 mod failure;
 mod hub_client;
 mod job_control;
@@ -70,6 +71,7 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Demo(demo) => commands::demo::run(&demo, printer),
         Command::Hub(hub) => commands::hub::run(hub, &settings, printer),
         Command::Watch(watch) => commands::watch::run(watch, &settings, printer),
+        Command::Exercise(exercise) => commands::exercise::run(exercise, &args.common, &settings, printer),
         Command::Submit(submit) => commands::submit::run(&submit, &settings, printer),
         Command::Share(share) => commands::share::run(&share, &settings, printer),
         Command::Queue(queue) => commands::queue::run(&queue, &settings, printer),

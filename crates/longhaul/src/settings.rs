@@ -88,7 +88,10 @@ pub fn read_keys(common: &Common) -> Result<Vec<AccessKey>, Failure> {
 }
 
 /// The access keys of a file: one per line, `#` begins a comment. A file that others can read draws a warning.
-fn read_key_file(file: &Path) -> Result<Vec<AccessKey>, Failure> {
+///
+/// # Errors
+/// The file cannot be read, or a key is malformed.
+pub fn read_key_file(file: &Path) -> Result<Vec<AccessKey>, Failure> {
     let name = file.display();
     let fail = |why: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name}: {why}"));
     let content = std::fs::read_to_string(file).map_err(|e| fail(&e))?;

@@ -21,6 +21,7 @@ pub mod locator;
 pub mod money;
 pub mod name;
 pub mod progress;
+pub mod seeded_bytes;
 pub mod spec;
 pub mod tcp;
 pub mod traffic;

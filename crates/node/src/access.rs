@@ -38,6 +38,7 @@ pub(crate) use self::resolved_path::{RENAME_STAYS, ResolvedPath, check_name};
 use crate::config::NodeConfig;
 use crate::exports::ServedExport;
 use crate::locks::Locks;
+use crate::scratch::ScratchPlaces;
 use crate::tape::TapeLibrary;
 use crate::test_service::Audit;
 
@@ -51,6 +52,8 @@ pub(crate) struct AccessControl {
     delegations: Delegations,
     /// The locks that HTTP clients hold.
     pub locks: Arc<Locks>,
+    /// The scratch places, if the node offers any.
+    scratch: Option<Arc<ScratchPlaces>>,
     /// The shares of paths among the transfers of this node.
     path_shares: PathShares,
     /// The node exists for one copy, and its only client is its operator.
@@ -83,8 +86,8 @@ pub(crate) fn refusal(error: &(impl Blame + std::error::Error)) -> Refusal {
 }
 
 impl AccessControl {
-    /// Access control with this configuration.
-    pub fn new(live: LiveConfiguration, config: &NodeConfig) -> AccessControl {
+    /// Access control with this configuration, and with these scratch places.
+    pub fn new(live: LiveConfiguration, config: &NodeConfig, scratch: Option<Arc<ScratchPlaces>>) -> AccessControl {
         if !config.serves_one_copy {
             live.warn();
         }
@@ -95,9 +98,15 @@ impl AccessControl {
             address: config.listen,
             delegations: Delegations::default(),
             locks: Arc::new(Locks::of((!config.serves_one_copy).then_some(&config.state))),
+            scratch,
             path_shares: PathShares::default(),
             serves_one_copy: config.serves_one_copy,
         }
+    }
+
+    /// The scratch places, if the node offers any.
+    pub fn scratch(&self) -> Option<Arc<ScratchPlaces>> {
+        self.scratch.clone()
     }
 
     /// The tape library of an export, without a check of who may see the export.

@@ -48,6 +48,8 @@ pub struct NodeConfig {
     pub audit: Option<Audit>,
     /// Further configuration of HTTP.
     pub web: WebConfig,
+    /// Scratch places for exercises; none where the node offers none.
+    pub exercise: Option<ExerciseConfig>,
     /// The node exists for one copy, and its only client is its operator: transfers may go to any address, loopback as well, and
     /// a later node does not continue them.
     pub serves_one_copy: bool,
@@ -72,9 +74,20 @@ impl NodeConfig {
             metrics: Networks::default(),
             audit: None,
             web: WebConfig::default(),
+            exercise: None,
             serves_one_copy: false,
         }
     }
+}
+
+/// The directory in which others may order scratch places for exercises. The node owns it: at its start it removes everything there
+/// whose name is a UUID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExerciseConfig {
+    /// The directory.
+    pub dir: PathBuf,
+    /// The most bytes of all places together; none for half of the space that is free when the node starts.
+    pub quota_bytes: Option<u64>,
 }
 
 /// The configuration of HTTP besides [`NodeConfig`].

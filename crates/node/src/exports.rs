@@ -60,6 +60,14 @@ pub enum ExportError {
     /// Two exports have one name.
     #[error("the export {0} is named twice")]
     Twice(String),
+    /// The name belongs to the export that holds the scratch places.
+    #[error("the export {0} holds the scratch places (--exercise); give the other export of that name another name")]
+    Exercise(String),
+    /// Another node has its scratch places in the directory.
+    #[error(
+        "the directory {} holds the scratch places of another node that runs; name another one by --exercise", .0.display()
+    )]
+    InUse(PathBuf),
 }
 
 /// Names that no export can have: over HTTP the node itself answers below them, or browsers request them by themselves.

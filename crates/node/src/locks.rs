@@ -313,7 +313,7 @@ impl Locks {
     }
 
     /// Removes the locks on a removed entry and below it.
-    fn remove_below(&self, export: &str, path: &RelPath) {
+    pub fn remove_below(&self, export: &str, path: &RelPath) {
         if self.is_empty() {
             return;
         }

@@ -29,6 +29,7 @@ use crate::jobs::Jobs;
 use crate::meters::ConnectionCounts;
 use crate::port::{Port, Sessions};
 use crate::responders::TestResponders;
+use crate::scratch::{ScratchPlaces, expiry};
 use crate::services::Services;
 
 /// How many ports are tried if port 0 is configured.
@@ -82,7 +83,8 @@ impl Node {
     pub fn bind(config: NodeConfig) -> Result<Node, NodeError> {
         let identity = config.state.identity()?;
         config.state.reserve_room();
-        let live = LiveConfiguration::open(&config)?;
+        let scratch = scratch_places(&config)?;
+        let live = LiveConfiguration::open(&config, scratch.as_deref())?;
         let tls = tls_settings(&identity, &config.web)?;
         let swept = engine::leftovers::UnfinishedFileLog::sweep(config.state.path());
         if swept > 0 {
@@ -99,7 +101,7 @@ impl Node {
         let twamp = config.twamp_listen;
         // The configured port may be 0; from here on the address holds the port that is bound.
         let config = NodeConfig { listen: address, ..config };
-        let access = Arc::new(AccessControl::new(live, &config));
+        let access = Arc::new(AccessControl::new(live, &config, scratch));
         let services = Arc::new(Services::new(access, &config));
         let web = HttpService::new(Arc::clone(&services), &web, &state, address.ip().is_loopback())?;
         let responders = TestResponders::open(
@@ -184,8 +186,9 @@ impl Node {
             scope.spawn(|| self.port().responders.serve_datagrams(stop.waker()));
             scope.spawn(|| self.port().responders.serve_twamp(stop.waker()));
             scope.spawn(|| self.port().services.schedules.run());
+            scope.spawn(|| expiry::run(&self.port().services));
             let served = self.server.run();
-            // Schedules end with the server, even if nothing else has begun the shutdown.
+            // Schedules and scratch places end with the server, even if nothing else has begun the shutdown.
             self.port().services.shutdown().begin();
             served
         })?;
@@ -195,6 +198,12 @@ impl Node {
     fn port(&self) -> &Port {
         self.server.service()
     }
+}
+
+/// The scratch places of a node with this configuration, if it offers any.
+fn scratch_places(config: &NodeConfig) -> Result<Option<Arc<ScratchPlaces>>, NodeError> {
+    let Some(exercise) = &config.exercise else { return Ok(None) };
+    Ok(Some(Arc::new(ScratchPlaces::open(exercise, config.state.fingerprint()?)?)))
 }
 
 fn connection_counts(server: &Server<Port>) -> ConnectionCounts {

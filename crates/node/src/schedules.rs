@@ -127,10 +127,7 @@ impl Schedules {
         if self.services.shutdown.has_begun() {
             return Err(Refusal::new(Fault::Path, "the node is stopping").into());
         }
-        if self.services.access.visible(access).is_empty() {
-            let reason = "tests from this node need access to one of its exports";
-            return Err(Refusal::new(Fault::Auth, reason).into());
-        }
+        self.services.access.may_order_tests(access)?;
         self.services.access.may_have_connect(access, &schedule.target)?;
         let plan = order::read(&schedule)?;
         let mut table = self.table();

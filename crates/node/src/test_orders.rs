@@ -78,10 +78,7 @@ impl TestOrders {
         if self.shutdown.has_begun() {
             return Err(stopping().into());
         }
-        if self.access.visible(access).is_empty() {
-            let reason = "tests from this node need access to one of its exports";
-            return Err(Refusal::new(Fault::Auth, reason).into());
-        }
+        self.access.may_order_tests(access)?;
         let plan = order::read(&order)?;
         order::within(&plan, self.access.policy().third_party.max_streams.into())?;
         let id = order.id;

@@ -8,7 +8,7 @@ use model::v1::Receipt;
 use model::v1::flows::Flows;
 use model::v1::node::{
     Capabilities, FileResults, Health, Measurements, Order, Probe, ProbeOrder, ProbeStage, Probes, Schedule,
-    ScheduleStatus, Schedules,
+    ScheduleStatus, Schedules, ScratchChange, ScratchFiles, ScratchOrder, ScratchPlace,
 };
 use model::v1::{Change, Stage, Transfer, Transfers};
 use web::api_client::{ApiClient, EventStream};
@@ -216,6 +216,47 @@ impl Api {
     /// The node cannot be reached, or refuses the request.
     pub fn measurements(&self, after: u64, limit: usize, wait_s: u32) -> Result<Measurements> {
         self.0.get(&format!("/api/v1/measurements?after={after}&limit={limit}&wait_s={wait_s}"))
+    }
+
+    /// Orders a scratch place. Returns it, and whether it is new: only then it has its key. The same order sent again renews it.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
+    pub fn create_scratch(&self, order: &ScratchOrder) -> Result<(ScratchPlace, bool)> {
+        let (status, place) = self.0.send(&Method::Post, "/api/v1/scratches", Some(order))?;
+        Ok((place, status == 201))
+    }
+
+    /// A scratch place.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
+    pub fn scratch(&self, id: Uuid) -> Result<ScratchPlace> {
+        self.0.get(&format!("/api/v1/scratches/{id}"))
+    }
+
+    /// Renews a scratch place.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
+    pub fn renew_scratch(&self, id: Uuid, change: ScratchChange) -> Result<ScratchPlace> {
+        Ok(self.0.send(&Method::parse("PATCH"), &format!("/api/v1/scratches/{id}"), Some(&change))?.1)
+    }
+
+    /// Ends a scratch place, with its key, its files, and the transfers that were ordered with the key. Returns it as it was.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
+    pub fn remove_scratch(&self, id: Uuid) -> Result<ScratchPlace> {
+        Ok(self.0.send(&Method::Delete, &format!("/api/v1/scratches/{id}"), None::<&()>)?.1)
+    }
+
+    /// Has the node make files in a scratch place, in the background; [`Api::scratch`] says how many it has made.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
+    pub fn make_scratch_files(&self, id: Uuid, files: &ScratchFiles) -> Result<ScratchPlace> {
+        Ok(self.0.send(&Method::Post, &format!("/api/v1/scratches/{id}/files"), Some(files))?.1)
     }
 
     /// The events of one transfer, or of all; those after the event `last`.

@@ -80,6 +80,14 @@ pub struct Serve {
     /// Let clients with a key read the audit of this host's settings, for `longhaul tune compare`
     #[arg(long)]
     pub audit: bool,
+    /// Offer scratch places below this directory to exercises such as data challenges
+    ///
+    /// Whoever may write to the whole export `exercise` (`longhaul grant --export exercise --write`) may order scratch places:
+    /// directories with a quota and a key of their own, which the node removes within a minute unless they are renewed. The node
+    /// owns the directory: at its start it removes everything there whose name is a UUID. SIZE bounds all places together;
+    /// default: half of the space that is free at the start.
+    #[arg(long, value_name = "DIR[,quota=SIZE]")]
+    pub exercise: Option<String>,
     /// Read options from this TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

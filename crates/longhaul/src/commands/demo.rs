@@ -3,7 +3,6 @@
 mod collaboration;
 mod data;
 mod network;
-mod relay;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};

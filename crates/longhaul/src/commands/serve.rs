@@ -13,7 +13,7 @@ use client::StateDir;
 use engine::Timeouts;
 use model::id::Uuid;
 use model::{DEFAULT_PORT, Exit, v1};
-use node::{Node, NodeConfig, NodeError, NodeJobs};
+use node::{EXERCISE_EXPORT, Node, NodeConfig, NodeError, NodeJobs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -94,13 +94,15 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
     let settings = source.read()?;
     let listen = settings.listen.clone();
     let addresses = addresses(listen.as_deref())?;
-    if settings.exports.is_empty() {
+    let exercise = settings.exercise.clone();
+    if settings.exports.is_empty() && exercise.is_none() {
         Printer::note("no --export: this node offers only its memory ends (null:, zero:SIZE)");
     }
     let state = StateDir::open(&settings.state)?;
     // A file of grants that cannot be read is an error at start, not at the first login.
     state.grants()?;
-    let exports: Vec<String> = settings.exports.iter().map(|export| export.name.clone()).collect();
+    let mut exports: Vec<String> = settings.exports.iter().map(|export| export.name.clone()).collect();
+    exports.extend(exercise.is_some().then(|| EXERCISE_EXPORT.to_owned()));
     let config = settings.config(addresses[0], state.clone());
     init_log(printer);
     // Signals are handled before the node listens: a supervisor may send one as soon as it does.
@@ -120,7 +122,9 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
     printer.line(&format!("listening on {address}"));
     let _ = std::io::stdout().flush();
     supervisor.ready(&format!("listening on {address}"));
-    let running = RunningNode { node: Arc::clone(&node), source, listen, address, state, supervisor, has_terminal };
+    let node_of_signals = Arc::clone(&node);
+    let running =
+        RunningNode { node: node_of_signals, source, listen, exercise, address, state, supervisor, has_terminal };
     std::thread::spawn(move || running.handle_signals(&mut signals));
     node.run()?;
     node.end_sessions(Timeouts::default().handshake);

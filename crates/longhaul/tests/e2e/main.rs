@@ -22,6 +22,7 @@ mod delegated_keys;
 mod deletes;
 mod demo;
 mod docs;
+mod exercise;
 mod file_commands;
 mod file_copy;
 mod fts;

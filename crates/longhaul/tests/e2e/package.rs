@@ -249,7 +249,7 @@ fn every_setting_is_in_the_example_and_counts() {
     assert_eq!(sorted, expected, "each key once");
     // Every example is uncommented, with paths of this test.
     let at = |name: &str| client.path(name).display().to_string();
-    for dir in ["data", "inbox"] {
+    for dir in ["data", "inbox", "exercise"] {
         fs::create_dir(client.path(dir)).unwrap();
     }
     let pem = certificate(&["127.0.0.1"], &[]);

@@ -5,6 +5,7 @@
 
 mod probes;
 mod schedules;
+mod scratch;
 
 use std::fmt;
 
@@ -21,6 +22,7 @@ pub use schedules::{
     Delays, Found, Measurement, Measurements, PortLoss, Repeat, Schedule, ScheduleStatus, ScheduledTest, Schedules,
     StreamReport, StreamTest,
 };
+pub use scratch::{ScratchChange, ScratchFile, ScratchFiles, ScratchOrder, ScratchPlace};
 
 /// An order for a transfer. One end is a path of the node that receives the order; the other end is another node or a server.
 ///

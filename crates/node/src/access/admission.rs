@@ -62,8 +62,9 @@ impl AccessControl {
             return Err(refusal(&Denied::Address(address)));
         }
         let grant = key.map(|key| self.grant_of_proof(&key.id, &key.secret)).transpose()?;
-        // A key for a single copy gives no other right, whatever the rules say.
-        if let Some(grant) = grant.as_ref().filter(|grant| self.is_delegated(grant)) {
+        // A key for a single copy or for a scratch place gives that right and no other, whatever the rules say.
+        let has_no_rules = |grant: &&Grant| self.is_delegated(grant) || self.is_of_scratch_place(&grant.id);
+        if let Some(grant) = grant.as_ref().filter(has_no_rules) {
             return Ok(Access::Granted(grant.clone()));
         }
         let credentials = PresentedCredentials {
@@ -93,6 +94,9 @@ impl AccessControl {
         if let Some((grant, parent)) = self.delegations.check(id, secret, unix_seconds()) {
             return if self.is_holder_valid(&parent) { Ok(grant) } else { Err(refusal(&Denied::UnknownKey)) };
         }
+        if let Some(grant) = self.scratch.as_ref().and_then(|places| places.grant_of_key(id, secret)) {
+            return Ok(grant);
+        }
         let transfer_grants = self.state.transfer_grants().map_err(|e| unreadable(&e))?;
         if let Ok(access) = transfer_grants.check(id, secret, unix_seconds()) {
             // The grant of the holder who requested the key may have been revoked since.
@@ -107,10 +111,34 @@ impl AccessControl {
 
     /// The grant with this id, if it is valid now.
     fn grant(&self, id: &str) -> Option<Grant> {
+        if let Some(grant) = self.scratch.as_ref().and_then(|places| places.grant(id)) {
+            return Some(grant);
+        }
         let stored = self.state.grants().unwrap_or_default();
         let mut all = self.grants.list.iter().chain(&stored.list);
         let valid = |g: &&Grant| g.id == id && g.expires.is_none_or(|expires| expires > unix_seconds());
         all.find(valid).cloned()
+    }
+
+    /// Whether a grant is that of the key of a scratch place which has not ended.
+    fn is_of_scratch_place(&self, id: &str) -> bool {
+        self.scratch.as_ref().is_some_and(|places| places.grant(id).is_some())
+    }
+
+    /// Checks that a principal may order tests from this node, and schedules of such tests.
+    ///
+    /// # Errors
+    /// The principal may see no export, or shows the key of a scratch place, which tests and schedules would outlive.
+    pub fn may_order_tests(&self, access: &Access) -> Result<(), Refusal> {
+        if self.visible(access).is_empty() {
+            return Err(Refusal::new(Fault::Auth, "tests from this node need access to one of its exports"));
+        }
+        let holder = access.holder();
+        if self.is_of_scratch_place(holder.strip_prefix("key:").unwrap_or(holder)) {
+            let reason = "the key of a scratch place is for files and transfers; order tests with the key that ordered the place";
+            return Err(Refusal::new(Fault::Auth, reason));
+        }
+        Ok(())
     }
 
     /// Whether a holder's grant is still valid. The node does not keep tokens and certificates, so it cannot check them again:
@@ -265,6 +293,15 @@ impl AccessControl {
             return Err(Refusal::new(Fault::Auth, reason));
         }
         Ok(())
+    }
+
+    /// Removes the keys for single transfers that were made for a holder.
+    pub fn remove_transfer_keys_of(&self, holder: &str) {
+        let is_of_holder = |grant: &Grant| grant.errand.as_ref().is_some_and(|scope| scope.parent == holder);
+        let known = self.state.transfer_grants().unwrap_or_default();
+        if known.list.iter().any(is_of_holder) {
+            let _ = self.state.change_transfer_grants(|grants| grants.list.retain(|grant| !is_of_holder(grant)));
+        }
     }
 
     /// Removes the key of a transfer that has succeeded.

@@ -14,6 +14,7 @@ use crate::error::NodeError;
 use crate::exports::{Export, ExportError, ServedExport};
 use crate::networks::Networks;
 use crate::policy_file::PolicyFile;
+use crate::scratch::{EXPORT, ScratchPlaces};
 use crate::test_service::Audit;
 
 /// The exports, the policy and the other replaceable settings that are in force.
@@ -37,19 +38,22 @@ pub(crate) struct LiveConfiguration {
 }
 
 impl LiveConfiguration {
-    /// Reads the policy and opens the exports.
+    /// Reads the policy and opens the exports. The export of the scratch places is open already, and stays the same over a reload.
     ///
     /// # Errors
     /// The policy is not valid, an export cannot be opened, or two exports have one name.
-    pub fn open(config: &NodeConfig) -> Result<LiveConfiguration, NodeError> {
+    pub fn open(config: &NodeConfig, scratch: Option<&ScratchPlaces>) -> Result<LiveConfiguration, NodeError> {
         // A node that exists for one copy serves only its operator: it reads no policy file.
         let policy = if config.serves_one_copy {
             PolicyFile::none()
         } else {
             PolicyFile::open(config.web.access.as_deref(), config.state.path())?
         };
-        let mut served: Vec<ServedExport> = Vec::new();
+        let mut served: Vec<ServedExport> = scratch.map(ScratchPlaces::served).into_iter().collect();
         for export in config.exports.iter().cloned() {
+            if scratch.is_some() && export.name == EXPORT {
+                return Err(ExportError::Exercise(export.name).into());
+            }
             if served.iter().any(|s| s.export.name == export.name) {
                 return Err(ExportError::Twice(export.name).into());
             }

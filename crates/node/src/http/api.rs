@@ -9,6 +9,7 @@ mod document;
 mod events;
 mod probes;
 mod schedules;
+mod scratches;
 mod table;
 mod tape;
 mod wlcg;

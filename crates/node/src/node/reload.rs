@@ -8,14 +8,14 @@ use crate::error::NodeError;
 
 impl Node {
     /// Replaces exports, rights of anonymous clients, clear text, certificates, authorities, the policy's file, collectors,
-    /// responders, the networks that may read the metrics, and the audit. The node's addresses, state directory, timeouts and
-    /// grants in memory stay.
+    /// responders, the networks that may read the metrics, and the audit. The node's addresses, state directory, timeouts, grants
+    /// in memory and scratch places stay.
     ///
     /// # Errors
     /// A setting is invalid; then nothing has changed.
     pub fn reload(&self, config: &NodeConfig) -> Result<(), NodeError> {
         let port = self.port();
-        let live = LiveConfiguration::open(config)?;
+        let live = LiveConfiguration::open(config, port.services.access.scratch().as_deref())?;
         let tls = tls_settings(&self.identity, &config.web)?;
         let settings = port.http.prepare_settings(&config.web)?;
         port.responders.check_available(&config.responders).map_err(NodeError::Datagrams)?;

@@ -29,12 +29,12 @@ const RENO_BETA: f64 = 0.5;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LossCourse {
     /// In the order of time. After the last, the law holds.
-    spans: Vec<Span>,
+    spans: Vec<LossSpan>,
 }
 
 /// The time between two losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Span {
+struct LossSpan {
     /// The end, seconds after the first data.
     until_s: f64,
     /// The mean rate, bytes per second.
@@ -54,7 +54,7 @@ impl LossCourse {
         while course.spans.len() < LOSSES_MAX {
             let Some(seconds) = window.advance_to_loss() else { break };
             now_s += seconds;
-            course.spans.push(Span { until_s: now_s, bytes_s: terms.mss_bytes / terms.loss / seconds });
+            course.spans.push(LossSpan { until_s: now_s, bytes_s: terms.mss_bytes / terms.loss / seconds });
             window.lose();
         }
         course
@@ -67,7 +67,11 @@ impl LossCourse {
 
     /// When the rate changes next, seconds after the first data; infinite if it does not.
     pub fn next_change_s(&self, elapsed_s: f64) -> f64 {
-        self.spans.iter().map(|span| span.until_s).find(|until_s| *until_s > elapsed_s + SAME_S).unwrap_or(f64::INFINITY)
+        self.spans
+            .iter()
+            .map(|span| span.until_s)
+            .find(|until_s| *until_s > elapsed_s + SAME_S)
+            .unwrap_or(f64::INFINITY)
     }
 }
 

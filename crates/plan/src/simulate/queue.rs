@@ -7,18 +7,16 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use model::Fault;
-use sched::limits::{FILE_BACKOFF, QUEUE_TRANSFERS_MAX};
+use scenario::SimulationSettings;
+use sched::limits::FILE_BACKOFF;
 use sched::retry::{Remedy, remedy};
 
-use scenario::{Scheduler, SimulationSettings};
-
+use super::conduct::QueueConduct;
 use super::files::{QueueFiles, SimulatedFile};
 use super::law::PathTerms;
 use super::loss_course::LossCourse;
 use crate::routes::NetworkRoute;
 
-/// Files of one transfer, as a hub orders them from a node.
-const FILES_PER_TRANSFER: u32 = 1000;
 /// The part of a file that counts as nothing: sums are rounded.
 const NOTHING: f64 = 1e-9;
 /// The time that counts as none, seconds: a time within a year is exact to 4e-9 s, and a simulation with shorter steps would never end.
@@ -74,36 +72,6 @@ pub struct Done {
     pub ended_s: f64,
     /// The attempt failed, and is repeated.
     pub failed: bool,
-}
-
-/// How the files of a queue become transfers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueConduct {
-    /// Transfers at once.
-    transfers_max: u32,
-    /// Files of one transfer.
-    files_per_transfer: u32,
-    /// Whether the first losses of a transfer are followed one by one.
-    follows_loss: bool,
-}
-
-impl QueueConduct {
-    /// A hub orders several transfers of bounded length. Without one, all files are one transfer, as `longhaul cp` moves them; its losses are followed
-    /// where rates are computed at each change.
-    pub fn of(settings: &SimulationSettings) -> QueueConduct {
-        match settings.scheduler {
-            Scheduler::Hub => QueueConduct {
-                transfers_max: QUEUE_TRANSFERS_MAX,
-                files_per_transfer: FILES_PER_TRANSFER,
-                follows_loss: false,
-            },
-            Scheduler::None => QueueConduct {
-                transfers_max: 1,
-                files_per_transfer: u32::MAX,
-                follows_loss: settings.step.is_zero(),
-            },
-        }
-    }
 }
 
 /// The course of a transfer whose losses are followed.

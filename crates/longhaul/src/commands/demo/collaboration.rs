@@ -1,36 +1,19 @@
 //! The processes of a demo, and their settings.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
 
 use super::data;
 use super::network::{DemoNetwork, HUB_SITE, SITES};
-use super::relay::Relay;
+use crate::emulated::{Launcher, Process, Relay, Service, output_of};
 use crate::failure::Failure;
 
 /// Latitude and longitude of the sites, degrees.
 const LOCATIONS: [(f64, f64); 3] = [(46.2, 6.1), (52.4, 4.9), (-31.9, 115.9)];
 const NODE_PORT: u16 = 7411;
 const HUB_PORT: u16 = 8446;
-/// How long a process may take to listen.
-const START_MAX: Duration = Duration::from_secs(20);
-/// How often the output of a starting process is read.
-const START_CHECK_EVERY: Duration = Duration::from_millis(50);
-
-/// A process that is killed when this is dropped.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A running node.
 struct Node {
     site: &'static str,
@@ -75,7 +58,8 @@ impl Collaboration {
             fs::create_dir_all(site(name)).map_err(|error| cannot("make a directory", &error))?;
         }
         data::make(&site(SITES[0]), &site(SITES[1])).map_err(|error| cannot("write data", &error))?;
-        let launcher = DemoLauncher { network: &network, program: &program, dir, stop };
+        let processes = Launcher { network: network.sites(), program: &program, dir, stop };
+        let launcher = DemoLauncher { network: &network, processes };
         // The portal's address must be known before the nodes start: they allow requests of its pages (CORS).
         let relay = network.relay(HUB_SITE, listen, HUB_PORT)?;
         let portal = match &relay {
@@ -85,20 +69,17 @@ impl Collaboration {
         let nodes = SITES.map(|site| launcher.node(site, portal)).into_iter().collect::<Result<Vec<_>, _>>()?;
         let state = dir.join("hub");
         let words = ["hub", "grant", "--role", "admin", "--name", "you", "--state"];
-        let key = launcher.run(&words, &state)?;
+        let key = launcher.processes.run(&words, &state)?;
         let settings = dir.join("hub.toml");
         let watch = dir.join("watch.toml");
         let write = |path: &Path, text: String| fs::write(path, text).map_err(|error| cannot("write settings", &error));
         write(&settings, hub_settings(&nodes, &network))?;
         write(&watch, watch_settings(&nodes, dir)?)?;
-        let at = match &network {
-            DemoNetwork::Lab(_) => network.listen(HUB_SITE, HUB_PORT),
-            DemoNetwork::Loopback => portal.to_string(),
-        };
+        let at = if network.is_emulated() { network.listen(HUB_SITE, HUB_PORT)? } else { portal.to_string() };
         let words = ["hub", "serve", "--plain", "--listen", &at].map(str::to_owned).into_iter();
         let files = [("--config", &settings), ("--watch", &watch), ("--state", &state)];
         let files = files.into_iter().flat_map(|(word, path)| [word.to_owned(), path.display().to_string()]);
-        let (hub, _) = launcher.serve(HUB_SITE, "hub", &words.chain(files).collect::<Vec<_>>())?;
+        let hub = launcher.processes.serve(HUB_SITE, "hub", &words.chain(files).collect::<Vec<_>>())?;
         Ok(Collaboration {
             portal,
             hub: format!("http://{at}"),
@@ -106,7 +87,7 @@ impl Collaboration {
             program,
             dir: dir.to_owned(),
             _relay: relay,
-            _hub: hub,
+            _hub: hub.process,
             nodes,
             network,
         })
@@ -124,7 +105,7 @@ impl Collaboration {
 
     /// Whether a path loses packets.
     pub fn has_soft_failure(&self) -> bool {
-        self.network.has_soft_failure()
+        self.network.is_emulated()
     }
 
     /// Submits the transfers of a round: a night from amsterdam to perth, and in every second round a field from geneva to perth.
@@ -154,79 +135,32 @@ impl Collaboration {
     }
 }
 
-/// Starts the processes of a demo.
+/// Starts the nodes of a demo.
 struct DemoLauncher<'a> {
     network: &'a DemoNetwork,
-    program: &'a Path,
-    dir: &'a Path,
-    stop: &'a AtomicBool,
+    processes: Launcher<'a>,
 }
 
 impl DemoLauncher<'_> {
     fn node(&self, site: &'static str, portal: SocketAddr) -> Result<Node, Failure> {
-        let state = self.dir.join(format!("node-{site}"));
-        let data = self.dir.join(format!("data-{site}"));
+        let dir = self.processes.dir;
+        let state = dir.join(format!("node-{site}"));
+        let data = dir.join(format!("data-{site}"));
         fs::create_dir_all(&state).map_err(|error| cannot("make a directory", &error))?;
         let access = "[macaroons]\n";
         fs::write(state.join("access.toml"), access).map_err(|error| cannot("write settings", &error))?;
-        let listen = self.network.listen(site, NODE_PORT);
+        let listen = self.network.listen(site, NODE_PORT)?;
         let export = format!("data={}:rw", data.display());
         let portal = format!("http://{portal}");
         let words = ["serve", "--plain", "--audit", "--listen", &listen, "--export", &export, "--responders", "stamp"];
         let words = words.into_iter().chain(["--allow-origin", &portal, "--state"]).map(str::to_owned);
         let words = words.chain([state.display().to_string()]).collect::<Vec<_>>();
-        let (process, address) = self.serve(site, site, &words)?;
-        let key = self.run(&["grant", "--export", "data", "--write", "--state"], &state)?;
+        let Service { process, address, .. } = self.processes.serve(site, site, &words)?;
+        let key = self.processes.run(&["grant", "--export", "data", "--write", "--state"], &state)?;
         let relay = self.network.relay(site, SocketAddr::from(([127, 0, 0, 1], 0)), NODE_PORT)?;
         let web = relay.as_ref().map_or_else(|| address.clone(), |relay| relay.address.to_string());
         Ok(Node { site, address, web: format!("http://{web}"), key, data, _relay: relay, _process: process })
     }
-
-    /// Starts a service at a site, and waits until it listens. Returns the process and its address.
-    fn serve(&self, site: &str, name: &str, words: &[String]) -> Result<(Process, String), Failure> {
-        let log = |extension: &str| {
-            let path = self.dir.join(format!("{name}.{extension}"));
-            File::create(&path).map(|file| (file, path)).map_err(|error| cannot("write a log", &error))
-        };
-        let (out, out_path) = log("out")?;
-        let (err, err_path) = log("err")?;
-        let mut command = self.network.command(site, self.program)?;
-        command.args(words).stdin(Stdio::null()).stdout(out).stderr(err);
-        let mut process = Process(command.spawn().map_err(|error| cannot("start a process", &error))?);
-        let started = Instant::now();
-        loop {
-            let text = fs::read_to_string(&out_path).unwrap_or_default();
-            let address = text.lines().find_map(|line| line.strip_prefix("listening on "));
-            if let Some(address) = address {
-                let bare = ["https://", "http://"].iter().find_map(|scheme| address.strip_prefix(scheme));
-                return Ok((process, bare.unwrap_or(address).to_owned()));
-            }
-            let has_ended = process.0.try_wait().is_ok_and(|status| status.is_some());
-            if has_ended || started.elapsed() > START_MAX || self.stop.load(Ordering::Relaxed) {
-                let why = fs::read_to_string(&err_path).unwrap_or_default();
-                return Err(Failure::local(format!("the {name} does not listen: {}", why.trim())));
-            }
-            std::thread::sleep(START_CHECK_EVERY);
-        }
-    }
-
-    /// Runs a command on this host with a state directory. Returns the last line of its output.
-    fn run(&self, words: &[&str], state: &Path) -> Result<String, Failure> {
-        let mut command = Command::new(self.program);
-        command.args(words).arg(state);
-        let text = output_of(command, words[0])?;
-        Ok(text.lines().last().unwrap_or_default().to_owned())
-    }
-}
-
-/// The output of a command that succeeds.
-fn output_of(mut command: Command, what: &str) -> Result<String, Failure> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| cannot("start a process", &error))?;
-    if !output.status.success() {
-        let why = String::from_utf8_lossy(&output.stderr);
-        return Err(Failure::local(format!("{what} failed: {}", why.trim())));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The address, with a free port in place of port 0.
@@ -248,7 +182,7 @@ fn hub_settings(nodes: &[Node], network: &DemoNetwork) -> String {
         text += &format!("changeable = true\n[endpoint.{site}.storage]\nurl = \"lh://{address}/data/store\"\n");
         text += &format!("attributes = {{ region = \"{}\" }}\n", if *site == "perth" { "au" } else { "eu" });
     }
-    let capacity = if network.has_soft_failure() { 300_000_000 } else { 1_000_000_000 };
+    let capacity = if network.is_emulated() { 300_000_000 } else { 1_000_000_000 };
     text += &format!("[link.amsterdam-perth]\ncapacity_bit_s = {capacity}\nmark = 0.5\n");
     text += &format!(
         "[link.geneva-perth]\ncapacity_bit_s = {capacity}\n[link.geneva-amsterdam]\ncapacity_bit_s = {capacity}\n"

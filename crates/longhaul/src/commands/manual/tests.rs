@@ -285,13 +285,15 @@ fn settings_files_in_the_documents_can_be_read() {
                 toml::from_str::<subscriptions::SubscriptionFile>(&block).map(drop).map_err(|e| e.to_string());
             let forwarding =
                 ::scenario::forwarding::Forwarding::read(&block, &network).map(drop).map_err(|e| e.to_string());
-            let all = [&node, &policy, &scenario, &client, &hub, &messages, &watch, &subscriptions, &forwarding];
+            let exercise = ::exercise::Exercise::read(&block).map(drop).map_err(|e| e.to_string());
+            let all =
+                [&node, &policy, &scenario, &client, &hub, &messages, &watch, &subscriptions, &forwarding, &exercise];
             let reads = all.iter().any(|read| read.is_ok());
             assert!(
                 reads,
                 "{}:{line} is neither a node's settings ({node:?}) nor a client's ({client:?}) nor a policy ({policy:?}) nor a \
                  scenario ({scenario:?}) nor a hub's settings ({hub:?}) nor its brokers ({messages:?}) nor a watch's ({watch:?}) nor subscriptions ({subscriptions:?}) \
-                 nor tables of virtual networks ({forwarding:?})",
+                 nor tables of virtual networks ({forwarding:?}) nor an exercise ({exercise:?})",
                 document.path
             );
         }

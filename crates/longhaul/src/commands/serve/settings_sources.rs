@@ -8,8 +8,8 @@ use auth::Rights;
 use client::StateDir;
 use engine::Timeouts;
 use engine::movers::ConfiguredMovers;
-use model::{Locator, NodePlace};
-use node::{Export, Networks, NodeConfig, Responders, TapeProgram, WebConfig};
+use model::{Bytes, Locator, NodePlace};
+use node::{ExerciseConfig, Export, Networks, NodeConfig, Responders, TapeProgram, WebConfig};
 use serde::Deserialize;
 use wire::limits::ADDRESSES_MAX;
 
@@ -44,6 +44,7 @@ pub(in crate::commands) struct SettingsFile {
     #[serde(default)]
     metrics: Vec<String>,
     audit: Option<bool>,
+    exercise: Option<String>,
     certificate: Option<PathBuf>,
     #[serde(rename = "certificate-key")]
     certificate_key: Option<PathBuf>,
@@ -113,6 +114,7 @@ pub struct NodeSettings {
     twamp_listen: Option<SocketAddr>,
     metrics: Networks,
     audit: bool,
+    pub exercise: Option<ExerciseConfig>,
     web: WebConfig,
 }
 
@@ -130,6 +132,19 @@ fn advertised_addresses(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
         return Err(Failure::usage(format!("--advertise: {} addresses; at most {ADDRESSES_MAX}", words.len())));
     }
     words.iter().map(parse).collect()
+}
+
+/// The directory of scratch places, and their quota.
+fn exercise(text: &str) -> Result<ExerciseConfig, Failure> {
+    let wrong = |why: String| {
+        Failure::usage(format!("--exercise {text}: {why} (write DIR or DIR,quota=SIZE, such as /scratch,quota=10TB)"))
+    };
+    let (dir, quota) = text.rsplit_once(",quota=").map_or((text, None), |(dir, size)| (dir, Some(size)));
+    if dir.is_empty() {
+        return Err(wrong("it names no directory".into()));
+    }
+    let quota_bytes = quota.map(str::parse::<Bytes>).transpose().map_err(|error| wrong(error.to_string()))?;
+    Ok(ExerciseConfig { dir: dir.into(), quota_bytes: quota_bytes.map(|bytes| bytes.0) })
 }
 
 /// The movers of this node, with the access keys for them.
@@ -205,6 +220,7 @@ impl SettingsSource {
             twamp_listen: serve.twamp_listen.or(file.twamp_listen),
             metrics: Networks::parse("--metrics", &list(&serve.metrics, file.metrics)).map_err(Failure::usage)?,
             audit: serve.audit || file.audit.unwrap_or(false),
+            exercise: serve.exercise.as_ref().or(file.exercise.as_ref()).map(|text| exercise(text)).transpose()?,
             web,
         })
     }
@@ -229,13 +245,14 @@ impl NodeSettings {
             twamp_listen: self.twamp_listen,
             metrics: self.metrics,
             audit: self.audit.then_some(tune::audit_lines as node::Audit),
+            exercise: self.exercise,
             ..NodeConfig::new(listen, state)
         }
     }
 }
 
 /// The keys of the settings file. None holds a secret, so `longhaul support` copies their values.
-pub const KEYS: [&str; 19] = [
+pub const KEYS: [&str; 20] = [
     "export",
     "listen",
     "advertise",
@@ -248,6 +265,7 @@ pub const KEYS: [&str; 19] = [
     "twamp-listen",
     "metrics",
     "audit",
+    "exercise",
     "certificate",
     "certificate-key",
     "client-ca",
@@ -312,6 +330,17 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_of_scratch_places_may_have_a_quota() {
+        let read = |text: &str| exercise(text).map(|config| (config.dir.display().to_string(), config.quota_bytes));
+        assert_eq!(read("/s").unwrap(), ("/s".into(), None));
+        assert_eq!(read("/s,quota=10TB").unwrap(), ("/s".into(), Some(10_000_000_000_000)));
+        assert_eq!(read("/s,t,quota=1GiB").unwrap(), ("/s,t".into(), Some(1 << 30)));
+        for bad in ["", ",quota=1TB", "/s,quota=", "/s,quota=much"] {
+            assert!(read(bad).is_err_and(|failure| failure.message.contains("DIR,quota=SIZE")), "{bad:?}");
+        }
+    }
+
+    #[test]
     fn the_list_of_keys_has_every_key_of_the_settings_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.toml");
@@ -333,6 +362,7 @@ mod tests {
             plain,
             state,
             audit,
+            exercise,
             certificate,
             certificate_key,
             client_ca,
@@ -342,6 +372,7 @@ mod tests {
             ..
         } = file;
         assert!(listen.is_some() && anonymous.is_some() && plain.is_some() && state.is_some() && audit.is_some());
+        assert!(exercise.is_some());
         assert!([certificate, certificate_key, client_ca, cacert, access, key_file].iter().all(Option::is_some));
         std::fs::write(&path, "keys = 1").unwrap();
         let message = toml_file::read::<SettingsFile>(&path).unwrap_err().message;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use client::StateDir;
-use node::Node;
+use node::{ExerciseConfig, Node};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
@@ -19,6 +19,8 @@ pub struct RunningNode {
     pub source: SettingsSource,
     /// The `listen` setting at start.
     pub listen: Option<String>,
+    /// The `exercise` setting at start.
+    pub exercise: Option<ExerciseConfig>,
     /// The address that the node listens on.
     pub address: SocketAddr,
     pub state: StateDir,
@@ -64,10 +66,10 @@ impl RunningNode {
         let settings = self.source.read()?;
         let has_other_listen = settings.listen != self.listen;
         let has_other_state = settings.state != self.state.path();
+        let has_other_exercise = settings.exercise != self.exercise;
         self.node.reload(&settings.config(self.address, self.state.clone()))?;
-        for (key, _) in
-            [("listen", has_other_listen), ("state", has_other_state)].iter().filter(|(_, differs)| *differs)
-        {
+        let fixed = [("listen", has_other_listen), ("state", has_other_state), ("exercise", has_other_exercise)];
+        for (key, _) in fixed.iter().filter(|(_, differs)| *differs) {
             tracing::warn!(key, "this setting has changed, and takes effect only when the node starts: restart it");
         }
         Ok(())

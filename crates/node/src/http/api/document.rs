@@ -5,7 +5,7 @@ use model::v1::Receipt;
 use model::v1::flows::Flows;
 use model::v1::node::{
     Capabilities, FileResults, Health, Measurements, Order, Probe, ProbeOrder, Probes, Problem, Schedule,
-    ScheduleStatus, Schedules,
+    ScheduleStatus, Schedules, ScratchChange, ScratchFiles, ScratchOrder, ScratchPlace,
 };
 use model::v1::{Change, Transfer, Transfers};
 use serde_json::{Map, Value, json};
@@ -35,6 +35,10 @@ fn schemas() -> Map<String, Value> {
     add::<ScheduleStatus>(&mut all);
     add::<Schedules>(&mut all);
     add::<Measurements>(&mut all);
+    add::<ScratchOrder>(&mut all);
+    add::<ScratchChange>(&mut all);
+    add::<ScratchFiles>(&mut all);
+    add::<ScratchPlace>(&mut all);
     add::<Health>(&mut all);
     add::<Capabilities>(&mut all);
     add::<Problem>(&mut all);

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use model::id::Uuid;
 use web::routes::{Answer, Route};
 
-use super::{Handler, RouteAccess, answer, document, events, probes, schedules, tape, wlcg};
+use super::{Handler, RouteAccess, answer, document, events, probes, schedules, scratches, tape, wlcg};
 use crate::http::flows;
 use crate::http::refused::Outcome;
 use crate::http::request_context::RequestContext;
@@ -389,6 +389,71 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             Answer::problem(503, "too many clients are waiting"),
         ],
         handler: Handler { access: RouteAccess::Authenticated, answer: schedules::measurements },
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/scratches",
+        name: "createScratch",
+        summary: "Orders a scratch place: a directory with a quota, a lifetime and a key; the same order sent again renews it",
+        query: &[],
+        body: Some("ScratchOrder"),
+        answers: &[
+            Answer::json(201, "a new place, with its key", "ScratchPlace"),
+            Answer::json(200, "the place that this order created earlier, renewed; without its key", "ScratchPlace"),
+            Answer::problem(403, "the principal may not write to the whole export `exercise`"),
+            Answer::problem(404, "the node offers no scratch places"),
+            Answer::problem(409, "the id belongs to another place"),
+            Answer::problem(503, "there are too many places, or the files of this one are being removed"),
+            Answer::problem(507, "the quota of the node does not suffice"),
+        ],
+        handler: Handler { access: RouteAccess::Authenticated, answer: scratches::create },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/scratches/{id}",
+        name: "scratch",
+        summary: "Returns a scratch place: what is in it, and which of the ordered files have been made",
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "the place", "ScratchPlace"), Answer::problem(404, "no such place any more")],
+        handler: Handler { access: RouteAccess::Authenticated, answer: scratches::one },
+    },
+    Route {
+        method: "PATCH",
+        path: "/api/v1/scratches/{id}",
+        name: "renewScratch",
+        summary: "Renews a scratch place",
+        query: &[],
+        body: Some("ScratchChange"),
+        answers: &[
+            Answer::json(200, "the renewed place", "ScratchPlace"),
+            Answer::problem(404, "no such place, or it has ended"),
+        ],
+        handler: Handler { access: RouteAccess::Authenticated, answer: scratches::change },
+    },
+    Route {
+        method: "DELETE",
+        path: "/api/v1/scratches/{id}",
+        name: "removeScratch",
+        summary: "Ends a scratch place: its key, the transfers that were ordered with the key, and its files",
+        query: &[],
+        body: None,
+        answers: &[Answer::json(202, "the place as it was; its files are being removed", "ScratchPlace")],
+        handler: Handler { access: RouteAccess::Authenticated, answer: scratches::remove },
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/scratches/{id}/files",
+        name: "makeScratchFiles",
+        summary: "Has the node make files in a scratch place, with bytes that follow from a seed",
+        query: &[],
+        body: Some("ScratchFiles"),
+        answers: &[
+            Answer::json(202, "the place; the files are being made", "ScratchPlace"),
+            Answer::problem(404, "no such place, or it has ended"),
+            Answer::problem(507, "the quota of the place does not suffice"),
+        ],
+        handler: Handler { access: RouteAccess::Authenticated, answer: scratches::make_files },
     },
     Route {
         method: "GET",

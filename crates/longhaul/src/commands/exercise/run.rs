@@ -1,0 +1,237 @@
+//! `longhaul exercise run`: checks a file, brings up its lab or connects its nodes, runs it, and writes its record and page.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use exercise::record::RunRecord;
+use exercise::run::{RunError, RunInputs, RunLab, RunState, run as run_exercise};
+use exercise::{Exercise, feasible, grade, page, shipped};
+use model::Exit;
+use model::fault::Fault;
+use parking_lot::Mutex;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::connect::{ConnectedSites, connect};
+use super::rig::LabRig;
+use crate::args::{ExerciseRun, HubOption};
+use crate::failure::Failure;
+use crate::hub_client;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// The files of a run.
+pub const RECORD: &str = "record.json";
+const PAGE: &str = "report.html";
+const COPY: &str = "exercise.toml";
+
+/// An exercise with its text and where it came from.
+pub struct LoadedExercise {
+    /// The name of the file without its extension, or of the shipped exercise.
+    pub name: String,
+    text: String,
+    /// The directory that its key files are relative to.
+    dir: PathBuf,
+    exercise: Exercise,
+}
+
+/// Reads a file, or a shipped exercise.
+///
+/// # Errors
+/// There is no such file, or it is not an exercise.
+pub fn load(named: &str) -> Result<LoadedExercise, Failure> {
+    let path = Path::new(named);
+    let (name, text) = match shipped(named).filter(|_| !path.exists()) {
+        Some(shipped) => (shipped.name.to_owned(), shipped.text.to_owned()),
+        None => {
+            let text = fs::read_to_string(path).map_err(|error| {
+                Failure::usage(format!(
+                    "{named}: {error}; `longhaul exercise list` lists those that come with the program"
+                ))
+            })?;
+            let stem = path.file_stem().map_or_else(|| "exercise".into(), |stem| stem.to_string_lossy());
+            (stem.into_owned(), text)
+        }
+    };
+    let dir = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    Ok(LoadedExercise { dir, ..LoadedExercise::read(&name, text)? })
+}
+
+impl LoadedExercise {
+    /// Reads a text; its key files are relative to the working directory.
+    ///
+    /// # Errors
+    /// The text is not an exercise.
+    pub fn read(name: &str, text: String) -> Result<LoadedExercise, Failure> {
+        let exercise = Exercise::read(&text).map_err(|problem| Failure::usage(format!("{name}: {problem}")))?;
+        Ok(LoadedExercise { name: name.to_owned(), text, dir: PathBuf::new(), exercise })
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The file is not an exercise, its goals cannot be met, or nothing can begin.
+pub fn run(args: &ExerciseRun, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let loaded = load(&args.exercise)?;
+    let shortfalls = feasible::shortfalls(&loaded.exercise);
+    for shortfall in &shortfalls {
+        printer.line(&shortfall.to_string());
+    }
+    if !shortfalls.is_empty() && !args.anyway {
+        let message = "the goals cannot be met, and nothing was begun; change the file, or run it with --anyway";
+        return Err(Failure::usage(message));
+    }
+    if args.dry_run {
+        let flows = loaded.exercise.flows().count();
+        printer.line(&format!(
+            "{} is valid: {flows} flows between {} sites",
+            loaded.name,
+            loaded.exercise.used_sites().len()
+        ));
+        return Ok(Exit::Done);
+    }
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("exercise-{}", loaded.name)));
+    fs::create_dir_all(&out).map_err(|error| cannot_write(&out, &error))?;
+    let record = run_loaded(&loaded, &args.at, settings, printer)?;
+    write(&out, &loaded, &record)?;
+    for line in page::lines(&record) {
+        printer.line(&line);
+    }
+    printer.line(&format!("{}", out.join(PAGE).display()));
+    Ok(exit_of(&record))
+}
+
+/// Runs an exercise until its end or a signal, in its lab if it has one.
+///
+/// # Errors
+/// The lab cannot be made, or nothing can begin.
+pub fn run_loaded(
+    loaded: &LoadedExercise,
+    hub: &HubOption,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<RunRecord, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let registered = signal_hook::flag::register(signal, Arc::clone(&stop));
+        registered.map_err(|error| Failure::local(format!("cannot handle signals: {error}")))?;
+    }
+    Controller { loaded, hub, settings, printer, stop: &stop }.run()
+}
+
+/// Done if all goals were met and nothing is missing.
+fn exit_of(record: &RunRecord) -> Exit {
+    match (&record.stopped, grade::is_complete(record)) {
+        (Some(_), _) => Exit::Interrupted,
+        (None, true) => Exit::Done,
+        (None, false) => Exit::Partial,
+    }
+}
+
+/// What a run needs.
+struct Controller<'a> {
+    loaded: &'a LoadedExercise,
+    hub: &'a HubOption,
+    settings: &'a Settings,
+    printer: &'a Printer,
+    stop: &'a AtomicBool,
+}
+
+impl Controller<'_> {
+    fn run(&self) -> Result<RunRecord, Failure> {
+        let exercise = &self.loaded.exercise;
+        let Some(network) = &exercise.lab else { return self.run_in(None) };
+        let dir = tempfile::Builder::new().prefix("longhaul-exercise-").tempdir();
+        let dir = dir.map_err(|error| Failure::local(format!("cannot make a temporary directory: {error}")))?;
+        lab::check_prerequisites()?;
+        let rig = LabRig::up(exercise, network, dir.path(), self.stop)?;
+        self.run_in(Some(&rig))
+    }
+
+    fn run_in(&self, rig: Option<&LabRig<'_>>) -> Result<RunRecord, Failure> {
+        let exercise = &self.loaded.exercise;
+        let ConnectedSites { sites, left_out } = connect(exercise, &self.loaded.dir, rig)?;
+        for (site, why) in &left_out {
+            self.printer.line(&format!("{site} is left out: {why}"));
+        }
+        let wants_hub = exercise.flows().any(|(_, flow)| flow.class.tool == exercise::FlowTool::Hub);
+        let hub = wants_hub.then(|| hub_client::api(self.hub, self.settings)).transpose()?;
+        let shown = Mutex::new(String::new());
+        let inputs = RunInputs {
+            exercise,
+            sites,
+            left_out,
+            hub,
+            lab: rig.map(|rig| rig as &dyn RunLab),
+            stop: self.stop,
+            observe: &|state| self.show(state, &shown),
+            facts: self.facts(rig),
+        };
+        run_exercise(&inputs).map_err(failure)
+    }
+
+    /// Prints what the run does, whenever that changes.
+    fn show(&self, state: &RunState, shown: &Mutex<String>) {
+        let mut shown = shown.lock();
+        if *shown != state.doing && self.printer.is_chatty() {
+            self.printer.line(&format!("{:5.0} s  {}", state.seconds, state.doing));
+            shown.clone_from(&state.doing);
+        }
+    }
+
+    fn facts(&self, rig: Option<&LabRig<'_>>) -> RunRecord {
+        RunRecord {
+            began: web::date::rfc3339(now()),
+            machine: machine(),
+            software: concat!("longhaul ", env!("CARGO_PKG_VERSION")).to_owned(),
+            emulated: rig.map(LabRig::describe),
+            ..RunRecord::default()
+        }
+    }
+}
+
+fn now() -> model::Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    model::Timestamp { seconds: since.as_secs() as i64, nanos: 0 }
+}
+
+/// Processors and kernel of this host.
+fn machine() -> String {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let system = rustix::system::uname();
+    format!("{processors} processors, {} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy())
+}
+
+fn failure(error: RunError) -> Failure {
+    let (exit, fault) = match &error {
+        RunError::NoSites(_) => (Exit::Unreachable, Fault::Path),
+        RunError::NotAgreed { .. } => (Exit::Refused, Fault::Auth),
+        RunError::Files { .. } => (Exit::Storage, Fault::Storage),
+        RunError::Stopped => (Exit::Interrupted, Fault::Config),
+    };
+    Failure { exit, fault, message: error.to_string() }
+}
+
+fn write(out: &Path, loaded: &LoadedExercise, record: &RunRecord) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(record).map_err(|error| Failure::local(error.to_string()))?;
+    let page = page::page(record);
+    for (name, text) in [(RECORD, &json), (PAGE, &page), (COPY, &loaded.text)] {
+        write_file(&out.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// Writes a file.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_file(file: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(file, text).map_err(|error| cannot_write(file, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    let fault = Fault::Storage;
+    Failure { exit: fault.into(), fault, message: format!("cannot write {}: {error}", path.display()) }
+}
