@@ -30,7 +30,7 @@ fn one_file_is_a_lab_with_nodes_flows_faults_goals_and_a_page() {
     let Some((client, _lock)) = in_a_lab("exercise: one file") else { return };
     let file = client.write(
         "mini.toml",
-        &format!(
+        format!(
             "[exercise]\ntitle = \"a mini challenge\"\nseed = 3\n{NETWORK}\
              [class.files]\nfiles = 12\nsize = \"500kB\"\n[class.stream]\nsize = \"2GB\"\nmedium = \"memory\"\n\
              [[phase]]\nname = \"push\"\nlasts = \"14s\"\n\
@@ -79,7 +79,7 @@ fn an_exercise_between_nodes_that_agreed_leaves_nothing_behind() {
     let nodes = places.each_ref().map(|place| Setup::new().arg("--exercise").arg(place).start());
     let mut text = "[exercise]\ntitle = \"two nodes\"\n".to_owned();
     for (name, node) in ["one", "two"].iter().zip(&nodes) {
-        let key = client.write(&format!("{name}.key"), &node.grant(&["--export", "exercise", "--write"]));
+        let key = client.write(&format!("{name}.key"), node.grant(&["--export", "exercise", "--write"]));
         text += &format!("[site.{name}]\nnode = \"https://{}\"\nkey_file = \"{}\"\n", node.address(), key.display());
     }
     text += "[site.gone]\nnode = \"https://127.0.0.1:1\"\nkey_file = \"one.key\"\n\
@@ -98,7 +98,7 @@ fn an_exercise_between_nodes_that_agreed_leaves_nothing_behind() {
         until("the scratch place is empty", LONG, || fs::read_dir(place).unwrap().next().is_none());
     }
     // Without the right nothing begins.
-    let file = client.write("unasked.toml", &text.replace("two.key", "one.key"));
+    let file = client.write("unasked.toml", text.replace("two.key", "one.key"));
     let said = client.run(words!["exercise", "run", &file, "--out", &out]);
     assert_ne!(said.code, 0, "the key of another node opens nothing: {}", said.text());
 }
@@ -114,7 +114,7 @@ fn goals_that_no_link_carries_are_refused_with_the_arithmetic() {
     client.run(words!["exercise", "run", &file, "--dry-run"]).refused(2, &["cannot be met", "--anyway"]);
     let said = client.run(words!["exercise", "run", &file, "--dry-run", "--anyway"]).expect(0).text();
     assert!(said.contains("84.0 Mbit/s of the link a-b") && said.contains("60.0 Mbit/s"), "{said}");
-    let bad = client.write("bad.toml", &text.replace("class = \"x\"", "class = \"y\""));
+    let bad = client.write("bad.toml", text.replace("class = \"x\"", "class = \"y\""));
     client.run(words!["exercise", "run", &bad]).refused(2, &["line", "y is no class"]);
     client.run(words!["exercise", "run", "nowhere"]).refused(2, &["exercise list"]);
     let listed = client.run(words!["exercise", "list"]).expect(0).text();
@@ -128,7 +128,7 @@ fn an_exercise_that_is_interrupted_cleans_up_and_reports() {
     let Some((client, _lock)) = in_a_lab("exercise: interrupted") else { return };
     let file = client.write(
         "long.toml",
-        &format!(
+        format!(
             "[exercise]\ntitle = \"long\"\n{NETWORK}[class.x]\nsize = \"100GB\"\nmedium = \"memory\"\n\
              [[phase]]\nname = \"an hour\"\nlasts = \"1h\"\n[[phase.flow]]\nfrom = \"a\"\nto = \"b\"\nclass = \"x\"\n"
         ),
