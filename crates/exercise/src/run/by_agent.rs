@@ -17,6 +17,8 @@ const LIFETIME_S: u32 = 60;
 const RENEWAL: Duration = Duration::from_secs(10);
 /// The tool that tests a path and moves no files.
 const IPERF3: &str = "iperf3";
+/// The tool that reads nodes by their own protocol.
+const LONGHAUL: &str = "longhaul";
 
 /// Moves rounds by an agent.
 struct AgentDriver {
@@ -51,9 +53,9 @@ pub(super) fn driver(
     let fingerprint = key.parse::<AccessKey>().ok().map(|key| key.node.to_string());
     let credentials = ToolRunCredentials { bearer: Some(key), fingerprint };
     let exercise = runner.inputs.exercise;
+    let scheme = if tool == LONGHAUL { "lh" } else { source.scheme };
     let base = format!(
-        "{}://{}{}/{}",
-        source.scheme,
+        "{scheme}://{}{}/{}",
         source.peer,
         runner.leases.place(&flow.from),
         source_directory(&flow.class)
