@@ -27,6 +27,8 @@ const CLIMB_AFTER: Duration = Duration::from_secs(1);
 const CLIMB_PART: f64 = 1.25;
 /// The part during the first probe after a sender measured the path beside others: what it measured may be a small part of the capacity.
 const DISCOVERY_PART: f64 = 2.0;
+/// The factor from which on such a probe is repeated at once: the transfers used most of what it gave.
+const DISCOVERY_GAIN: f64 = 1.5;
 /// A measured capacity is discarded where the transfers use more than this multiple of it.
 const DISPROVED_FACTOR: f64 = 1.05;
 
@@ -107,7 +109,10 @@ impl CapacityProbe {
             None if now >= next => self.since = Some(now),
             Some(since) if now.saturating_sub(since) >= PROBE => {
                 self.since = None;
-                if rate > known * GAIN {
+                if self.reach == ProbeReach::Discovery && rate > known * DISCOVERY_GAIN {
+                    self.found = rate;
+                    self.since = Some(now);
+                } else if rate > known * GAIN {
                     self.found = rate;
                     self.reach = ProbeReach::Climb;
                     self.next = Some(now + CLIMB_AFTER);
@@ -258,7 +263,10 @@ mod tests {
     /// Two greedy transfers, one of which began first. Each one's rate follows its share within half a second.
     #[test]
     fn a_new_transfer_has_its_share_within_seconds() {
-        let (mut shares, a, b) = pair();
+        let mut shares = PathShares::default();
+        let a = shares.join("192.0.2.7".parse().unwrap());
+        assert_eq!(shares.report(a, Duration::ZERO, 100.0, 100.0), None, "alone");
+        let b = shares.join("192.0.2.7".parse().unwrap());
         let (mut old, mut new) = (100.0, 1.0);
         for tick in 0..100u32 {
             let now = Duration::from_millis(100) * tick;

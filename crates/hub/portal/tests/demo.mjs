@@ -56,11 +56,11 @@ try {
   await isAccessible(page, "a transfer that moves");
 
   // An operator lowers the mark of the link, and the transfers get slower; then the owner limits a transfer, and it gets slower still.
-  const before = await settled(page, science, (bitS) => bitS > 60e6);
+  const before = await settled(page, science, (bitS) => bitS > 80e6);
   await page.goto(`${HUB}/operate`);
   const mark = page.getByLabel("Percent of amsterdam-perth");
   await setMark(page, mark, "20");
-  const halved = await settled(page, science, (bitS) => bitS < 50e6);
+  const halved = await settled(page, science, (bitS) => bitS < 65e6);
   const limited = await limitedTo8(page);
   console.log(`${megabits(before)} below a mark of a half, ${megabits(halved)} below one of a fifth, ${megabits(limited)} with a limit of 8`);
   await isAccessible(page, "a limited transfer");
