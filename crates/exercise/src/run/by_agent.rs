@@ -54,12 +54,8 @@ pub(super) fn driver(
     let credentials = ToolRunCredentials { bearer: Some(key), fingerprint };
     let exercise = runner.inputs.exercise;
     let scheme = if tool == LONGHAUL { "lh" } else { source.scheme };
-    let base = format!(
-        "{scheme}://{}{}/{}",
-        source.peer,
-        runner.leases.place(&flow.from),
-        source_directory(&flow.class)
-    );
+    let base =
+        format!("{scheme}://{}{}/{}", source.peer, runner.leases.place(&flow.from), source_directory(&flow.class));
     let files: Vec<ToolRunFile> = if tool == IPERF3 {
         let (_, bytes) = flow.class.volume(exercise.scale);
         vec![ToolRunFile { source: source.peer.clone(), target: "null:".into(), bytes }]
