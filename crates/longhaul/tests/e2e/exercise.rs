@@ -120,7 +120,7 @@ fn goals_that_no_link_carries_are_refused_with_the_arithmetic() {
     let listed = client.run(words!["exercise", "list"]).expect(0).text();
     assert!(listed.contains("dc-mini") && listed.contains("endurance"), "{listed}");
     let flood = client.run(words!["exercise", "list", "flood"]).expect(0).text();
-    assert!(flood.contains("count = 50"), "{flood}");
+    assert!(flood.contains("count = 25"), "{flood}");
 }
 
 #[test]
