@@ -232,23 +232,23 @@ mod tests {
         let plain = ClientOptions::default();
         let first = "--disable --silent --show-error --fail --location --globoff";
         assert_eq!(
-            line(curl, Get, "https://h/f", "/work/f", &plain),
+            line(curl, Get, "https://h/f", "/srv/x/f", &plain),
             format!(
-                "{first} --proto =https --proto-redir =https --write-out %{{size_download}} --output /work/f --url https://h/f"
+                "{first} --proto =https --proto-redir =https --write-out %{{size_download}} --output /srv/x/f --url https://h/f"
             )
         );
         assert_eq!(
-            line(curl, Get, "http://h/f", "/work/.null-1", &all_options()),
+            line(curl, Get, "http://h/f", "/srv/x/.null-1", &all_options()),
             format!(
                 "{first} --proto =http,https --proto-redir =http,https --config - --limit-rate 10000000 \
-                 --write-out %{{size_download}} --output /work/.null-1 --url http://h/f"
+                 --write-out %{{size_download}} --output /srv/x/.null-1 --url http://h/f"
             )
         );
         assert_eq!(
-            line(curl, Put, "https://h/f", "/work/f", &plain),
+            line(curl, Put, "https://h/f", "/srv/x/f", &plain),
             format!(
                 "{first} --proto =https --proto-redir =https --write-out %{{size_upload}} --output /dev/null \
-                 --upload-file /work/f --url https://h/f"
+                 --upload-file /srv/x/f --url https://h/f"
             )
         );
         assert_eq!(curl_configuration("s3cret"), b"header = \"Authorization: Bearer s3cret\"\n");
@@ -261,7 +261,7 @@ mod tests {
             let task = ClientTask {
                 direction: Get,
                 remote: "https://h/f",
-                local: "/work/f",
+                local: "/srv/x/f",
                 bytes: 1,
                 options: &options,
                 authorities: Some("/etc/ca.pem"),
@@ -281,42 +281,42 @@ mod tests {
     fn xrdcp_gets_and_puts_files() {
         let plain = ClientOptions::default();
         assert_eq!(
-            line(xrdcp, Get, "root://h//f", "/work/f", &all_options()),
-            "--nopbar --silent --force --streams 4 --xrate 10000000 root://h//f /work/f"
+            line(xrdcp, Get, "root://h//f", "/srv/x/f", &all_options()),
+            "--nopbar --silent --force --streams 4 --xrate 10000000 root://h//f /srv/x/f"
         );
         assert_eq!(line(xrdcp, Get, "roots://h//f", "-", &plain), "--nopbar --silent --force roots://h//f -");
         assert_eq!(
-            line(xrdcp, Put, "https://h/f", "/work/f", &plain),
-            "--nopbar --silent --force --allow-http /work/f https://h/f"
+            line(xrdcp, Put, "https://h/f", "/srv/x/f", &plain),
+            "--nopbar --silent --force --allow-http /srv/x/f https://h/f"
         );
     }
 
     #[test]
     fn gfal_copy_never_replaces_a_local_target() {
         let plain = ClientOptions::default();
-        assert_eq!(line(gfal_copy, Get, "https://h/f", "/work/f", &plain), "https://h/f file:///work/f");
+        assert_eq!(line(gfal_copy, Get, "https://h/f", "/srv/x/f", &plain), "https://h/f file:///srv/x/f");
         assert_eq!(
-            line(gfal_copy, Get, "gsiftp://h/f", "/work/f", &all_options()),
-            "--nbstreams 4 --tcp-buffersize 8388608 gsiftp://h/f file:///work/f"
+            line(gfal_copy, Get, "gsiftp://h/f", "/srv/x/f", &all_options()),
+            "--nbstreams 4 --tcp-buffersize 8388608 gsiftp://h/f file:///srv/x/f"
         );
-        assert_eq!(line(gfal_copy, Put, "davs://h/f", "/work/f", &plain), "--force file:///work/f davs://h/f");
+        assert_eq!(line(gfal_copy, Put, "davs://h/f", "/srv/x/f", &plain), "--force file:///srv/x/f davs://h/f");
     }
 
     #[test]
     fn globus_url_copy_and_rsync_copy_files() {
         let plain = ClientOptions::default();
         assert_eq!(
-            line(globus_url_copy, Get, "gsiftp://h/f", "/work/.null-1", &all_options()),
-            "-p 4 -tcp-bs 8388608 gsiftp://h/f file:///work/.null-1"
+            line(globus_url_copy, Get, "gsiftp://h/f", "/srv/x/.null-1", &all_options()),
+            "-p 4 -tcp-bs 8388608 gsiftp://h/f file:///srv/x/.null-1"
         );
-        assert_eq!(line(globus_url_copy, Put, "gsiftp://h/f", "/work/f", &plain), "file:///work/f gsiftp://h/f");
+        assert_eq!(line(globus_url_copy, Put, "gsiftp://h/f", "/srv/x/f", &plain), "file:///srv/x/f gsiftp://h/f");
         assert_eq!(
-            line(rsync, Get, "rsync://h/m/f", "/work/f", &all_options()),
-            "--whole-file --ignore-times --bwlimit=9765 --sockopts=SO_SNDBUF=8388608,SO_RCVBUF=8388608 rsync://h/m/f /work/f"
+            line(rsync, Get, "rsync://h/m/f", "/srv/x/f", &all_options()),
+            "--whole-file --ignore-times --bwlimit=9765 --sockopts=SO_SNDBUF=8388608,SO_RCVBUF=8388608 rsync://h/m/f /srv/x/f"
         );
         assert_eq!(
-            line(rsync, Put, "rsync://h/m/f", "/work/f", &plain),
-            "--whole-file --ignore-times /work/f rsync://h/m/f"
+            line(rsync, Put, "rsync://h/m/f", "/srv/x/f", &plain),
+            "--whole-file --ignore-times /srv/x/f rsync://h/m/f"
         );
     }
 
@@ -342,8 +342,8 @@ mod tests {
             "cp --json --sync none --state /state --streams 4 --limit 80000000bit/s lh://h/e/f null:"
         );
         assert_eq!(
-            line(longhaul, Put, "lh://h/e/f", "/work/f", &plain),
-            "cp --json --sync none --state /state /work/f lh://h/e/f"
+            line(longhaul, Put, "lh://h/e/f", "/srv/x/f", &plain),
+            "cp --json --sync none --state /state /srv/x/f lh://h/e/f"
         );
     }
 }

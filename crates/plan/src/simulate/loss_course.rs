@@ -3,12 +3,11 @@
 //!
 //! Does not know: randomness. A packet is lost after each `1 / loss` packets.
 
+use model::laws::{CUBIC_BETA, CUBIC_C, INITIAL_WINDOW_SEGMENTS};
 use scenario::Congestion;
 
 use super::law::PathTerms;
 
-/// Segments of the first window (RFC 6928).
-const INITIAL_WINDOW: f64 = 10.0;
 /// Losses that are followed one by one; afterwards the law holds.
 const LOSSES_MAX: usize = 24;
 /// Steps of the integration for all losses together.
@@ -19,9 +18,6 @@ const STEPS_PER_ROUND_TRIP: f64 = 4.0;
 const WINDOW_WITH_QUEUE: f64 = 2.0;
 /// Times that count as the same, seconds: sums are rounded.
 const SAME_S: f64 = 1e-9;
-/// CUBIC's constants (RFC 9438, section 4.1).
-const CUBIC_C: f64 = 0.4;
-const CUBIC_BETA: f64 = 0.7;
 /// What Reno keeps of its window after a loss (RFC 5681).
 const RENO_BETA: f64 = 0.5;
 
@@ -110,7 +106,7 @@ impl LossyWindow {
             packets: 1.0 / terms.loss,
             share,
             most: (share * WINDOW_WITH_QUEUE).min(terms.window_bytes / terms.mss_bytes).max(1.0),
-            now: INITIAL_WINDOW,
+            now: INITIAL_WINDOW_SEGMENTS,
             growth: Growth::SlowStart,
             steps_left: STEPS_MAX,
         }
@@ -136,7 +132,7 @@ impl LossyWindow {
     fn window_after(&self, seconds: f64) -> f64 {
         let round_trips = seconds / self.rtt_s;
         match self.growth {
-            Growth::SlowStart => INITIAL_WINDOW * round_trips.min(64.0).exp2(),
+            Growth::SlowStart => INITIAL_WINDOW_SEGMENTS * round_trips.min(64.0).exp2(),
             Growth::Reno { after_loss } => after_loss + round_trips,
             Growth::Cubic { after_loss, origin } => {
                 let k_s = ((origin - after_loss).max(0.0) / CUBIC_C).cbrt();
