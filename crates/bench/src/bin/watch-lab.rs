@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use bench::machine;
 use bench::program::{self, Binary, Results};
-use bench::watch_lab::mesh::{Mesh, SCALE};
+use bench::watch_lab::mesh::{LATENCY_RATE, Mesh, SCALE};
 use bench::watch_lab::trial::{Outcome, Trials, run as run_trials};
 use bench::watch_lab::{dashboard, year};
 use clap::Parser;
@@ -65,8 +65,8 @@ fn run(args: &Args) -> Result<bool> {
         println!("in a clean year: {alarm:?}");
     }
     let head = format!(
-        "- Date: {}\n- Machine: {}\n- Command: `make bench-watch`\n- **Everything here is emulated**: six sites of 100 Mbit/s, RTT 6 to 46 ms, four members of a core, 100 packets/s \
-         of latency on each of 15 paths, TCP of 2 s every 75 s on nine. Times of the judge are {SCALE:.4} of the usual ones: a second stands for a minute\n- Emulator: {}\n",
+        "- Date: {}\n- Machine: {}\n- Command: `make bench-watch`\n- **Everything here is emulated**: six sites of 100 Mbit/s, RTT 6 to 46 ms, four members of a core, {LATENCY_RATE} packets/s \
+         of latency on each of 15 paths (in a compressed minute a third of the usual 600), TCP of 2 s every 75 s on nine. Times of the judge are {SCALE:.4} of the usual ones: a second stands for a minute\n- Emulator: {}\n",
         machine::date(),
         machine::describe("emulated network")?,
         limited.as_deref().unwrap_or("it was not the limit"),
