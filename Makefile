@@ -85,6 +85,10 @@ bench-watch-archive: ## the cost of a watch of 100 sites: a year of its archive,
 bench-watch: build ## faults in a mesh of six emulated sites, and the alarms of a watch; takes an hour; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin watch-lab -- $(BENCH)
 
+.PHONY: bench-exercise
+bench-exercise: build ## the exercises that come with the program, old tools beside Longhaul, a search beside the full grid; takes an hour and a half; needs root; BENCH="--help"
+	cargo run --release --quiet --package bench --bin exercise -- $(BENCH)
+
 .PHONY: bench-plan
 bench-plan: ## the simulator at the scale of the high-luminosity LHC, and questions of planning; BENCH="--help"
 	cargo run --release --quiet --package bench --bin plan -- $(BENCH)

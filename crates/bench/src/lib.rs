@@ -17,6 +17,7 @@ pub mod account;
 pub mod contestant;
 pub mod data;
 pub mod eta;
+pub mod exercise;
 pub mod http_service;
 pub mod hub;
 pub mod hub_lab;

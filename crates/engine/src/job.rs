@@ -42,7 +42,7 @@ use crate::path_shares::PathShares;
 use crate::seal::{self, Sealer, Secret};
 use crate::series::Series;
 use crate::side::{Side, StreamEnd};
-use crate::stream::{DataStream, Joined};
+use crate::stream::{DataStream, Joined, StreamMarker};
 
 /// Which other processes carry streams of a job.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +87,8 @@ pub struct StreamTerms {
     pub keep: bool,
     /// Which other processes carry streams of the job.
     pub help: StreamHelpers,
+    /// Is told of each stream of the job.
+    pub marker: Option<Arc<dyn StreamMarker>>,
 }
 
 impl StreamTerms {

@@ -161,6 +161,7 @@ impl<'a> ClientSession<'a> {
             patience: Duration::ZERO,
             keep: false,
             help: StreamHelpers::None,
+            marker: None,
         };
         Ok(Ok(Admission { access, terms, joined, rendezvous }))
     }

@@ -37,6 +37,7 @@ use crate::seal::{self, Secret};
 use crate::send::Sending;
 use crate::series::Series;
 use crate::side::Side;
+pub use crate::stream::StreamMarker;
 use crate::stream::DataStream;
 
 /// The streams, history and series that a job uses.
@@ -54,6 +55,8 @@ pub struct SessionParts {
     pub last_copy: Option<LastCopy>,
     /// The shares of paths among jobs of the same node.
     pub path_shares: Option<PathShares>,
+    /// Is told of each stream of the job.
+    pub marker: Option<Arc<dyn StreamMarker>>,
 }
 
 /// A session with a node.
@@ -314,6 +317,7 @@ impl Session {
             patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
             keep: self.keeps && order.direction == Direction::Push,
             help: StreamHelpers::None,
+            marker: parts.marker.clone(),
         }
     }
 

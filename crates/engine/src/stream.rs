@@ -120,6 +120,13 @@ impl RecordBuffer {
     }
 }
 
+/// Is told of the streams of a job, for reports about its traffic.
+pub trait StreamMarker: Send + Sync + std::fmt::Debug {
+    /// A stream begins to carry the job over a connection. What is returned is dropped when it no longer does; the connection must not
+    /// be kept longer.
+    fn begin(&self, socket: &TcpStream, is_sender: bool) -> Box<dyn Send>;
+}
+
 /// A connection that has joined a session.
 pub struct Joined {
     /// The connection.

@@ -27,6 +27,8 @@ pub struct Exercise {
     pub time_scale: f64,
     /// The most that all flows together may send, bit/s; none for no limit.
     pub rate_max_bit_s: Option<f64>,
+    /// The SciTag of its traffic: the numbers of an experiment and of an activity in the registry, as one (draft-cc-v6ops-wlcg-flow-label-marking).
+    pub scitag: Option<u16>,
     /// The lab that it runs in, if it brings one.
     pub lab: Option<LabNetwork>,
     /// Its sites.
@@ -59,6 +61,8 @@ pub struct ExerciseSite {
     pub agent: Option<String>,
     /// The file with the key to the agent.
     pub agent_key_file: Option<String>,
+    /// Servers of other tools, by the names of these: URLs of the directory that the node has for exercises. In a lab they are started.
+    pub servers: BTreeMap<String, String>,
     /// What the interface of the node carries, bit/s.
     pub interface_bit_s: Option<f64>,
     /// What its disks read, bit/s.
@@ -101,6 +105,8 @@ pub struct FlowClass {
     pub tool: FlowTool,
     /// Clients at once; more than one only for tools of others, because one job fills a path.
     pub clients: u32,
+    /// Files that each process of a tool of others copies, one after another.
+    pub files_each: u32,
     /// Streams of each client; none leaves it to the tool.
     pub streams: Option<u32>,
     /// The window of each stream, bytes, for tools that take one.
@@ -279,8 +285,30 @@ macro_rules! shipped {
     ($($name:literal),+) => { [$(ShippedExercise { name: $name, text: include_str!(concat!("../exercises/", $name, ".toml")) }),+] };
 }
 
-/// The exercises that ship with the program.
-pub const SHIPPED: [ShippedExercise; 6] = shipped!["dc-mini", "endurance", "flood", "sc11", "ska-push", "srcnet-24h"];
+/// The exercises that ship with the program. Those of `before-after` and `xrdcp-modes` move the same files
+/// with an old tool, and then with Longhaul.
+pub const SHIPPED: [ShippedExercise; 20] = shipped![
+    "dc-mini",
+    "endurance",
+    "flood",
+    "sc11",
+    "ska-push",
+    "srcnet-24h",
+    "before-after/ahri-colorado",
+    "before-after/ahri-harvard",
+    "before-after/cms-ucsd",
+    "before-after/imperial-singaren",
+    "before-after/ithemba",
+    "before-after/jisc-rule",
+    "before-after/nci-wits",
+    "before-after/southampton-diamond",
+    "before-after/southampton-latest",
+    "before-after/tifr",
+    "before-after/vlbi-pretoria",
+    "xrdcp-modes/lan",
+    "xrdcp-modes/jbo-paris",
+    "xrdcp-modes/canberra-jbo"
+];
 
 /// The shipped exercise of a name.
 pub fn shipped(name: &str) -> Option<&'static ShippedExercise> {

@@ -5,6 +5,7 @@
 mod charts;
 mod comparison;
 mod nodes;
+mod trend;
 
 use model::units::{BitRate, Bytes};
 use report::html::{self, Table};
@@ -13,6 +14,8 @@ use crate::grade::{self, FlowGrade, PhaseGrade};
 use crate::record::{Attained, FaultRecord, PhaseRecord, RunRecord, TrialRecord};
 
 pub use comparison::{REGRESSION, comparison, regressions};
+pub use nodes::{Trend, slope};
+pub use trend::trend;
 
 /// A rate with its unit.
 pub fn rate_text(bit_s: f64) -> String {

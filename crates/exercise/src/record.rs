@@ -88,6 +88,9 @@ pub struct FlowRecord {
     pub at_s: f64,
     /// Its rate in each second since then, bit/s; none where no sample came.
     pub rates_bit_s: Vec<Option<f64>>,
+    /// Why samples did not come, as far as that is known: the last error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_error: Option<String>,
     /// Its rounds.
     pub rounds: Vec<RoundRecord>,
 }
@@ -162,6 +165,8 @@ pub struct TrialRecord {
     pub failed: bool,
 }
 
+/// Seconds without a sample that a report names as missing; a sample that comes late is no news.
+const GAPS_WORTH_A_REMARK: usize = 5;
 /// The seconds that one mean takes.
 const MEAN_S: usize = 10;
 /// The part of a flow's time that is its ramp, and the longest ramp.
@@ -236,6 +241,15 @@ pub fn sum<'a>(flows: impl Iterator<Item = &'a FlowRecord> + Clone) -> Vec<Optio
 }
 
 impl FlowRecord {
+    /// What is missing of the flow, if it was not sampled for a while: as a sentence.
+    pub fn gap_remark(&self) -> Option<String> {
+        let gaps = self.rates_bit_s.iter().filter(|rate| rate.is_none()).count();
+        let why = self.sample_error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+        (gaps >= GAPS_WORTH_A_REMARK).then(|| {
+            format!("{} was not sampled in {gaps} of {} s, which count nowhere{why}", self.name, self.rates_bit_s.len())
+        })
+    }
+
     /// Whether the flow sustained its goal; none without a goal or without samples.
     pub fn reaches_goal(&self) -> Option<bool> {
         Some(attained(&self.rates_bit_s)?.sustained >= self.goal_bit_s?)
@@ -270,6 +284,19 @@ mod tests {
         let found = attained(&rates(&[(40, Some(8.0)), (20, None), (40, Some(8.0))])).unwrap();
         assert_eq!((found.min, found.mean, found.gaps), (8.0, 8.0, 20));
         assert_eq!(attained(&rates(&[(5, None)])), None);
+    }
+
+    #[test]
+    fn a_long_gap_is_named_with_its_reason() {
+        let flow = |seconds: usize| FlowRecord {
+            name: "f".into(),
+            rates_bit_s: rates(&[(20, Some(8.0)), (seconds, None)]),
+            sample_error: Some("the agent is gone".into()),
+            ..FlowRecord::default()
+        };
+        assert_eq!(flow(2).gap_remark(), None);
+        let remark = flow(7).gap_remark().unwrap();
+        assert_eq!(remark, "f was not sampled in 7 of 27 s, which count nowhere: the agent is gone");
     }
 
     #[test]

@@ -19,12 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use model::v1::exercise::{ExerciseFlowState, ExerciseProgress};
 use web::{Dialer, HttpUrl};
 
 use self::lease::Leases;
 use crate::agent::AgentApi;
 use crate::file::{Exercise, FaultKind};
-use crate::record::{PhaseRecord, RunRecord, RunSiteRecord, SCHEMA};
+use crate::record::{FlowRecord, PhaseRecord, RunRecord, RunSiteRecord, SCHEMA};
 
 /// A site as the controller reaches it.
 pub struct RunSite {
@@ -42,6 +43,8 @@ pub struct RunSite {
     pub scheme: &'static str,
     /// The agent on a client host of the site.
     pub agent: Option<AgentApi>,
+    /// Servers of other tools, by the names of these: URLs of the directory of all scratch places of the node.
+    pub servers: BTreeMap<String, String>,
 }
 
 impl RunSite {
@@ -100,35 +103,9 @@ pub struct RunInputs<'a> {
     /// Set by a signal.
     pub stop: &'a AtomicBool,
     /// Gets the state of the run about once a second.
-    pub observe: &'a (dyn Fn(&RunState) + Sync),
+    pub observe: &'a (dyn Fn(ExerciseProgress) + Sync),
     /// The facts of the record that the caller knows: machine, software, what is emulated, the time of the beginning.
     pub facts: RunRecord,
-}
-
-/// The state of a run, for a board.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RunState {
-    /// What it does: the name of a phase, `preparing`, `searching`.
-    pub doing: String,
-    /// Seconds since the run began.
-    pub seconds: f64,
-    /// The flows of the present phase.
-    pub flows: Vec<FlowState>,
-}
-
-/// A flow on a board.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FlowState {
-    /// Its name.
-    pub name: String,
-    /// Its goal, bit/s.
-    pub goal_bit_s: Option<f64>,
-    /// Its rate in the last ten seconds, bit/s; none without a sample.
-    pub rate_bit_s: Option<f64>,
-    /// Whether it moves now.
-    pub is_active: bool,
-    /// Why it is behind, as far as known: its state, its error, the limit of its last round.
-    pub why: String,
 }
 
 /// Why a run does not begin.
@@ -195,9 +172,7 @@ impl Runner<'_> {
             sites: self.site_records(),
             ..self.inputs.facts.clone()
         };
-        for (site, why) in &self.inputs.left_out {
-            record.missing.push(format!("{site} was left out, with all flows to and from it: {why}"));
-        }
+        record.missing.extend(self.inputs.left_out.iter().map(left_out_remark));
         std::thread::scope(|scope| {
             let renewal = self.leases.renew_in(scope);
             let outcome = self.run_phases(&mut record);
@@ -205,6 +180,7 @@ impl Runner<'_> {
             drop(renewal);
             outcome
         })?;
+        record.missing.extend(record.phases.iter().flat_map(|phase| &phase.flows).filter_map(FlowRecord::gap_remark));
         record.missing.extend(self.leases.lost());
         for site in &mut record.sites {
             site.clock_ahead_s = self.leases.clock_ahead_s(&site.name);
@@ -251,11 +227,15 @@ impl Runner<'_> {
         self.inputs.stop.load(Ordering::Relaxed)
     }
 
-    fn observe(&self, doing: &str, flows: Vec<FlowState>) {
-        (self.inputs.observe)(&RunState {
+    fn observe(&self, doing: &str, flows: Vec<ExerciseFlowState>) {
+        (self.inputs.observe)(ExerciseProgress {
+            title: self.inputs.exercise.title.clone(),
+            began: self.inputs.facts.began.clone(),
             doing: doing.to_owned(),
             seconds: self.began.elapsed().as_secs_f64(),
             flows,
+            missing: self.inputs.left_out.iter().map(left_out_remark).collect(),
+            result: None,
         });
     }
 
@@ -273,6 +253,11 @@ const PAUSE_STEP: Duration = Duration::from_millis(50);
 /// How far a clock may be off before the report says so, seconds.
 const CLOCK_AHEAD_MAX_S: f64 = 2.0;
 
+/// A site that was left out, and why, as a sentence.
+fn left_out_remark((site, why): &(String, String)) -> String {
+    format!("{site} was left out, with all flows to and from it: {why}")
+}
+
 fn clock_remark(site: &RunSiteRecord) -> Option<String> {
     let ahead_s = site.clock_ahead_s.filter(|ahead_s| ahead_s.abs() > CLOCK_AHEAD_MAX_S)?;
     let direction = if ahead_s > 0.0 { "ahead of" } else { "behind" };
@@ -281,4 +266,19 @@ fn clock_remark(site: &RunSiteRecord) -> Option<String> {
         site.name,
         ahead_s.abs()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_off_is_named_with_its_direction() {
+        let site = |clock_ahead_s| RunSiteRecord { name: "perth".into(), clock_ahead_s, ..RunSiteRecord::default() };
+        assert_eq!(clock_remark(&site(None)), None);
+        assert_eq!(clock_remark(&site(Some(-1.5))), None);
+        let remark = clock_remark(&site(Some(86_400.0))).unwrap();
+        assert!(remark.starts_with("the clock of perth is 86400 s ahead of that of the controller"), "{remark}");
+        assert!(clock_remark(&site(Some(-7.2))).unwrap().contains("7 s behind"));
+    }
 }

@@ -34,12 +34,14 @@ fn order(tool: &str, files: Vec<ToolRunFile>) -> ToolRunOrder {
         tool: tool.to_owned(),
         direction: ToolRunDirection::Get,
         files,
+        files_each: 1,
         credentials: ToolRunCredentials::default(),
         streams: None,
         window_bytes: None,
         limit_bit_s: None,
         clients: 1,
         seconds: None,
+        scitag: None,
         lifetime_s: 60,
     }
 }

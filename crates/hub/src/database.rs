@@ -10,6 +10,7 @@ pub mod collaboration;
 pub mod delegations;
 pub mod deletions;
 pub mod events;
+pub mod exercises;
 pub mod fts;
 pub mod hubs;
 pub mod jobs;

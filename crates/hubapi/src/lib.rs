@@ -4,6 +4,7 @@
 //! which servers to trust and how to connect (the caller gives a dialer).
 
 mod data;
+mod exercises;
 mod people;
 
 use std::marker::PhantomData;

@@ -37,7 +37,8 @@ pub use data::{
 };
 pub use demo::Demo;
 pub use exercise::{
-    ExerciseAction, ExerciseAgent, ExerciseArgs, ExerciseList, ExerciseReport, ExerciseRun, ExerciseScorecard,
+    ExerciseAction, ExerciseAgent, ExerciseArgs, ExerciseBoardArgs, ExerciseList, ExerciseReport, ExerciseRun,
+    ExerciseScorecard, ExerciseStopArgs,
 };
 pub use hub::{
     CommunityFacts, EndpointFacts, EndpointKindWord, Hub, HubAction, HubGrant, HubGrantAction, HubOption, HubServe,

@@ -4,6 +4,7 @@
 //! twice, escaped for people and as base64 in `…_b64`. Rates are bit/s, sizes bytes, times seconds.
 
 mod end;
+pub mod exercise;
 pub mod flows;
 pub mod hub;
 mod lab;

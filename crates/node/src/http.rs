@@ -9,7 +9,6 @@ mod copy;
 mod dead_properties;
 mod delegation;
 mod etag;
-mod fireflies;
 mod flows;
 mod forms;
 mod get;
@@ -43,7 +42,6 @@ use web::target::Target;
 use web::{Headers, Method, Response, date, target};
 
 use self::callout::Callouts;
-use self::fireflies::Fireflies;
 use self::refused::{Outcome, Refused, RequestFailure, RequestOutcome, refuse};
 use self::request_context::RequestContext;
 use self::unfinished::UnfinishedFiles;
@@ -53,6 +51,7 @@ use crate::audit::Decision;
 use crate::clock::now;
 use crate::config::WebConfig;
 use crate::dialling::Dialling;
+use crate::fireflies::Fireflies;
 use crate::locks::SubmittedLocks;
 use crate::meters::Protocol;
 use crate::origins::Origins;
@@ -72,7 +71,7 @@ pub(crate) struct HttpService {
     pub unfinished: UnfinishedFiles,
     pub uploads: Uploads,
     pub api: api::Api,
-    fireflies: ArcSwap<Fireflies>,
+    fireflies: Arc<ArcSwap<Fireflies>>,
     dialling: Arc<ArcSwap<Dialling>>,
     /// Other sites whose pages may send requests.
     origins: ArcSwap<Origins>,
@@ -104,7 +103,8 @@ impl HttpService {
         let ReloadableSettings { fireflies, dialling, issuers, origins } =
             reloadable_settings(&services.access, config, on_loopback)?;
         let dialling = Arc::new(ArcSwap::from_pointee(dialling));
-        services.transfers.set_dialling(Arc::clone(&dialling));
+        let fireflies = Arc::new(ArcSwap::from_pointee(fireflies));
+        services.transfers.set_outbound(Arc::clone(&dialling), Arc::clone(&fireflies));
         let access_control = Arc::clone(&services.access);
         let authenticator = Authenticator::new(Arc::<AccessControl>::clone(&access_control), issuers);
         let callouts = Callouts::default();
@@ -117,7 +117,7 @@ impl HttpService {
             unfinished,
             uploads,
             api,
-            fireflies: ArcSwap::from_pointee(fireflies),
+            fireflies,
             dialling,
             origins: ArcSwap::from_pointee(origins),
             on_loopback,
@@ -153,7 +153,7 @@ impl HttpService {
 
     /// The preparation of a socket before it connects, for a copy with a SciTag; none without a SciTag.
     pub fn prepare(&self, tag: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
-        tag.map(fireflies::prepare)
+        tag.map(crate::fireflies::prepare)
     }
 
     /// The boundary between the parts of a multipart answer: random, so that no file holds it.
@@ -327,7 +327,7 @@ fn reloadable_settings(
     on_loopback: bool,
 ) -> Result<ReloadableSettings, rustls::Error> {
     Ok(ReloadableSettings {
-        fireflies: Fireflies::new(config.fireflies.clone(), fireflies::host_name()),
+        fireflies: Fireflies::new(config.fireflies.clone(), crate::fireflies::host_name()),
         dialling: Dialling::new(access_control, config.authorities.clone(), on_loopback)?,
         issuers: Issuers::new(access_control.state().path(), config.authorities.as_ref()),
         origins: config.origins.clone(),

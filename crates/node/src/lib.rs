@@ -13,6 +13,7 @@ mod dialling;
 mod digests;
 mod error;
 pub mod exports;
+mod fireflies;
 mod flows;
 mod holder_bound;
 mod host;

@@ -44,6 +44,7 @@ use crate::access::AccessControl;
 use crate::clock::{now, now_text, now_us};
 use crate::config::NodeConfig;
 use crate::dialling::Dialling;
+use crate::fireflies::Fireflies;
 use crate::jobs::{self, Jobs};
 pub(crate) use crate::order_table::PageQuery;
 use crate::shutdown::Shutdown;
@@ -141,9 +142,9 @@ impl Transfers {
         }
     }
 
-    /// Sets how servers are dialled on behalf of clients.
-    pub fn set_dialling(&self, dialling: Arc<ArcSwap<Dialling>>) {
-        self.connector.set_dialling(dialling);
+    /// Sets how servers are dialled on behalf of clients, and where marked flows are reported.
+    pub fn set_outbound(&self, dialling: Arc<ArcSwap<Dialling>>, fireflies: Arc<ArcSwap<Fireflies>>) {
+        self.connector.set_outbound(dialling, fireflies);
     }
 
     /// Closes the session pool, because the node stops.

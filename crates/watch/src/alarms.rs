@@ -63,6 +63,11 @@ impl OpenAlarm {
         self.alarm.kind == kind && self.alarm.direction == direction
     }
 
+    /// Whether it lasts until the next run of an exercise, whatever the tests of its path find.
+    fn is_of_exercise(&self) -> bool {
+        self.alarm.kind == AlarmKind::Exercise
+    }
+
     /// Records that the finding is still there; returns the change that follows.
     fn record(&mut self, finding: &Finding, hold: i64, events: &[Annotation], now: i64) -> Option<Change> {
         self.last = now;
@@ -165,7 +170,7 @@ impl Alarms {
         }
         let before = of_path.len();
         of_path.retain_mut(|open| {
-            let is_over = open.last < now && now - open.last >= clear;
+            let is_over = !open.is_of_exercise() && open.last < now && now - open.last >= clear;
             if is_over && open.is_raised {
                 open.alarm.ended = Some(time::show(open.last));
                 changes.push(Change::Ended(open.alarm.clone()));
@@ -179,6 +184,46 @@ impl Alarms {
         changes
     }
 
+    /// Takes the finding of a run of an exercise about a pair of sites, or that there is none any more; returns the change that follows.
+    pub fn update_exercise(
+        &mut self,
+        from: &str,
+        to: &str,
+        exercise: &str,
+        finding: Option<&Finding>,
+        events: &[Annotation],
+        now: i64,
+    ) -> Option<Change> {
+        let segment = exercise_segment(exercise);
+        let key = (from.to_owned(), to.to_owned());
+        let of_pair = self.open.entry(key.clone()).or_default();
+        let known = of_pair.iter().position(|open| open.is_of_exercise() && open.alarm.segment == segment);
+        let change = match (finding, known) {
+            (Some(finding), Some(at)) => {
+                // A later run has other numbers.
+                of_pair[at].is_renewed = true;
+                of_pair[at].record(finding, 0, events, now)
+            }
+            (Some(finding), None) if self.count < ALARMS_MAX => {
+                self.count += 1;
+                let alarm = Alarm { segment, ..alarm(from, to, finding, now) };
+                of_pair.push(OpenAlarm { alarm, is_raised: false, is_renewed: false, first: now, last: now });
+                of_pair.last_mut().and_then(|open| open.record(finding, 0, events, now))
+            }
+            (None, Some(at)) => {
+                self.count -= 1;
+                let mut ended = of_pair.remove(at).alarm;
+                ended.ended = Some(time::show(now));
+                Some(Change::Ended(ended))
+            }
+            (Some(_), None) | (None, None) => None,
+        };
+        if of_pair.is_empty() {
+            self.open.remove(&key);
+        }
+        change
+    }
+
     /// Reports the alarms of a path that tests were ordered for as changed, when their findings are judged next.
     pub fn renew(&mut self, from: &str, to: &str) {
         let of_path = self.open.get_mut(&(from.to_owned(), to.to_owned()));
@@ -188,9 +233,12 @@ impl Alarms {
 
     /// Sets the number of an alarm that was stored.
     pub fn set_id(&mut self, alarm: &Alarm) {
-        if let Some(open) = self.find(&alarm.from, &alarm.to, alarm.kind, alarm.direction) {
-            open.alarm.id = alarm.id;
-        }
+        let of_path = self.open.get_mut(&(alarm.from.clone(), alarm.to.clone())).into_iter().flatten();
+        let is_it = |open: &&mut OpenAlarm| {
+            open.matches(alarm.kind, alarm.direction)
+                && (!open.is_of_exercise() || open.alarm.segment == alarm.segment)
+        };
+        of_path.filter(is_it).for_each(|open| open.alarm.id = alarm.id);
     }
 
     /// Sets the segment of an alarm; returns the alarm if the segment has changed.
@@ -233,19 +281,22 @@ impl Alarms {
         all
     }
 
-    /// Ends the alarms of paths that are not watched any more.
+    /// Ends the alarms of paths that are not watched any more. Those of exercises stay: their sites need not be watched.
     pub fn end_unwatched(&mut self, is_watched: impl Fn(&str, &str) -> bool, now: i64) -> Vec<Change> {
         let mut changes = Vec::new();
         self.open.retain(|(from, to), of_path| {
-            let stays = is_watched(from, to);
-            for open in of_path.iter_mut().filter(|open| !stays && open.is_raised) {
-                open.alarm.ended = Some(time::show(now));
-                changes.push(Change::Ended(open.alarm.clone()));
-            }
-            if !stays {
-                self.count -= of_path.len();
-            }
-            stays
+            let is_watched = is_watched(from, to);
+            let before = of_path.len();
+            of_path.retain_mut(|open| {
+                let stays = is_watched || open.is_of_exercise();
+                if !stays && open.is_raised {
+                    open.alarm.ended = Some(time::show(now));
+                    changes.push(Change::Ended(open.alarm.clone()));
+                }
+                stays
+            });
+            self.count -= before - of_path.len();
+            !of_path.is_empty()
         });
         changes
     }
@@ -278,6 +329,11 @@ fn alarm(from: &str, to: &str, finding: &Finding, now: i64) -> Alarm {
         event: None,
         acknowledged: None,
     }
+}
+
+/// What stands in the place of a segment in the alarm of an exercise.
+fn exercise_segment(exercise: &str) -> String {
+    format!("exercise {exercise}")
 }
 
 /// The event nearest to a time, within [`RELATED_MS`], in words.
@@ -366,6 +422,30 @@ mod tests {
         let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
         alarms.update("a", "b", &[finding(AlarmKind::Silent, Health::Critical)], &[], 0);
         assert_eq!(words(&alarms.end_unwatched(|_, _| false, 5)), ["ended"]);
+    }
+
+    #[test]
+    fn alarms_of_exercises_last_until_a_later_run_of_the_same_one_is_good() {
+        let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
+        let slow = finding(AlarmKind::Exercise, Health::Warning);
+        let mut take = |alarms: &mut Alarms, exercise: &str, finding: Option<&Finding>, now: i64| {
+            words(&alarms.update_exercise("a", "b", exercise, finding, &[], now).into_iter().collect::<Vec<_>>())
+                .first()
+                .copied()
+        };
+        assert_eq!(take(&mut alarms, "nightly", None, 0), None);
+        assert_eq!(take(&mut alarms, "nightly", Some(&slow), 0), Some("raised"));
+        assert_eq!(take(&mut alarms, "weekly", Some(&slow), 0), Some("raised"));
+        assert_eq!(alarms.all()[0].segment, "exercise nightly");
+        assert!(alarms.update("a", "b", &[], &[], 60 * MINUTE).is_empty() && alarms.end_unwatched(|_, _| false, 9).is_empty());
+        assert_eq!(take(&mut alarms, "nightly", Some(&slow), 24 * 60 * MINUTE), Some("changed"));
+        assert_eq!(take(&mut alarms, "weekly", None, 24 * 60 * MINUTE), Some("ended"));
+        let mut kept = alarms.all();
+        assert_eq!(kept.len(), 1);
+        kept[0].id = 3;
+        let mut alarms = Alarms::new(kept, 1.0, 0);
+        assert_eq!(take(&mut alarms, "nightly", None, 48 * 60 * MINUTE), Some("ended"));
+        assert!(alarms.open.is_empty() && alarms.count == 0);
     }
 
     #[test]

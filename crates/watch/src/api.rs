@@ -96,7 +96,7 @@ pub(crate) const ROUTES: &[Route<Handler>] = &[
         query: &[
             ("from", "one end"),
             ("to", "the other end; left out for the counters of an interface"),
-            ("test", "`latency`, `throughput`, `throughput reverse`, `path` or `counters`; default: `latency`"),
+            ("test", "`latency`, `throughput`, `throughput reverse`, `path`, `counters`, or `exercise NAME: FLOW`; default: `latency`"),
             ("since", "RFC 3339, or a duration before now: `7d`; default: one day before `until`"),
             ("until", "RFC 3339, or a duration before now; default: now"),
             ("rows", "the most rows; default: 1000"),
@@ -168,6 +168,19 @@ pub(crate) const ROUTES: &[Route<Handler>] = &[
         body: None,
         answers: &[Answer::any(200, "source, target and test of the stored record")],
         handler: handler!(Some(Role::Operator), answers::record),
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/watch/exercises",
+        name: "postExerciseOutcome",
+        summary: "Takes the outcome of a repeated exercise: its rates are archived, and a flow that lost a tenth or more raises an alarm",
+        query: &[],
+        body: Some("ExerciseOutcome"),
+        answers: &[
+            Answer::json(200, "the alarms that it raised", "Alarms"),
+            Answer::problem(400, "the outcome is not plausible"),
+        ],
+        handler: handler!(Some(Role::Operator), answers::exercise),
     },
     Route {
         method: "GET",

@@ -15,6 +15,7 @@ pub mod config;
 pub mod counters;
 pub mod diagnosis;
 pub mod directory;
+mod exercises;
 pub mod fetch;
 pub mod fuzzing;
 pub mod judge;

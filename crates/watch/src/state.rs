@@ -2,6 +2,7 @@
 
 mod counting;
 mod diagnosing;
+mod exercises;
 mod judging;
 mod load;
 mod locating;

@@ -156,7 +156,10 @@ impl PoolState {
         if self.over.load(Ordering::Acquire) && !self.keep.load(Ordering::Acquire) {
             return Err(Error::Interrupted);
         }
+        let marker = self.terms.marker.as_ref().zip(stream.handle().ok());
+        let marked = marker.map(|(marker, socket)| marker.begin(&socket, self.side.sends()));
         let mut end = self.side.run_stream(stream);
+        drop(marked);
         end.stream = end.stream.and_then(|stream| self.keep_or_end(stream));
         let stream = self.streams().remove(&id);
         // A stream that failed at this end must fail at the other as well: the peer may be waiting for this end to read.

@@ -110,6 +110,7 @@ impl ClientSession<'_> {
             patience: self.job_terms(&delegated.order).patience,
             keep: false,
             help: StreamHelpers::Delegated,
+            marker: None,
         };
         let streams = Streams::Accept { joined: &joined, kept: Vec::new(), last_old_stream: 0 };
         let (job_facts, result) = job::drive(&mut self.link, side, terms, streams, &control, &mut |_| {});

@@ -21,18 +21,17 @@ pub(super) struct ClientOptions {
     pub limit_bit_s: Option<u64>,
     /// How long a test lasts, seconds.
     pub seconds: Option<u32>,
+    /// The SciTag of the traffic.
+    pub scitag: Option<u16>,
 }
 
 /// What one process does.
 pub(super) struct ClientTask<'a> {
     /// The direction of the data.
     pub direction: ToolRunDirection,
-    /// The URL or the server.
-    pub remote: &'a str,
-    /// The absolute path of the local file, or of a link to `/dev/null`; `-` for stdout; `null:` for tools that have a word of their own
-    /// for that.
-    pub local: &'a str,
-    /// The size of the file, bytes.
+    /// The files; more than one only for tools that copy several in a process.
+    pub files: &'a [TaskFile],
+    /// The size of the files, bytes.
     pub bytes: u64,
     /// The options of the run.
     pub options: &'a ClientOptions,
@@ -42,24 +41,57 @@ pub(super) struct ClientTask<'a> {
     pub state: Option<&'a str>,
 }
 
+/// A file of a process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TaskFile {
+    /// The URL or the server.
+    pub remote: String,
+    /// The absolute path of the local file, or of a link to `/dev/null`; `-` for stdout; `null:` for tools that have a word of their own
+    /// for that.
+    pub local: String,
+}
+
 impl ClientTask<'_> {
+    /// The remote end of the first file.
+    fn remote(&self) -> &str {
+        self.files.first().map_or("", |file| &file.remote)
+    }
+
+    /// The local end of the first file.
+    fn local(&self) -> &str {
+        self.files.first().map_or("", |file| &file.local)
+    }
+
     /// The local path as a URL. The path has no character that needs an escape.
     fn local_url(&self) -> String {
-        format!("file://{}", self.local)
+        format!("file://{}", self.local())
     }
 
     /// The source and the target, with this local end.
     fn in_order(&self, local: String) -> [String; 2] {
-        let remote = self.remote.to_owned();
+        let remote = self.remote().to_owned();
         match self.direction {
             ToolRunDirection::Get => [remote, local],
             ToolRunDirection::Put => [local, remote],
         }
     }
 
-    /// The scheme of the remote URL.
+    /// The sources and the target of a tool that copies several files into a directory, with what `remote` makes of each URL.
+    fn ends(&self, remote: impl Fn(&str) -> String) -> Vec<String> {
+        let sources = self.files.iter().map(|file| remote(&file.remote));
+        match (self.direction, self.files) {
+            (ToolRunDirection::Put, _) => vec![self.local().to_owned(), remote(self.remote())],
+            (ToolRunDirection::Get, [file]) => sources.chain([file.local.clone()]).collect(),
+            (ToolRunDirection::Get, _) => {
+                let directory = self.local().rsplit_once('/').map_or("", |(directory, _)| directory);
+                sources.chain([directory.to_owned()]).collect()
+            }
+        }
+    }
+
+    /// The scheme of the remote URLs.
     fn scheme(&self) -> &str {
-        self.remote.split_once("://").map_or("", |(scheme, _)| scheme)
+        self.remote().split_once("://").map_or("", |(scheme, _)| scheme)
     }
 }
 
@@ -100,18 +132,20 @@ pub(super) fn curl(task: &ClientTask<'_>) -> Vec<String> {
         add_option(&mut arguments, "--cacert", task.authorities);
     }
     add_option(&mut arguments, "--limit-rate", task.options.limit_bit_s.map(|bits| bits / 8));
-    match task.direction {
-        ToolRunDirection::Get => {
-            add_option(&mut arguments, "--write-out", Some("%{size_download}"));
-            add_option(&mut arguments, "--output", Some(task.local));
+    add_option(&mut arguments, "--header", task.options.scitag.map(|tag| format!("SciTag:{tag}")));
+    // curl prints this after each file.
+    let count = if task.direction == ToolRunDirection::Get { "size_download" } else { "size_upload" };
+    add_option(&mut arguments, "--write-out", Some(format!("%{{{count}}}\\n")));
+    for file in task.files {
+        match task.direction {
+            ToolRunDirection::Get => add_option(&mut arguments, "--output", Some(&file.local)),
+            ToolRunDirection::Put => {
+                add_option(&mut arguments, "--output", Some("/dev/null"));
+                add_option(&mut arguments, "--upload-file", Some(&file.local));
+            }
         }
-        ToolRunDirection::Put => {
-            add_option(&mut arguments, "--write-out", Some("%{size_upload}"));
-            add_option(&mut arguments, "--output", Some("/dev/null"));
-            add_option(&mut arguments, "--upload-file", Some(task.local));
-        }
+        add_option(&mut arguments, "--url", Some(&file.remote));
     }
-    add_option(&mut arguments, "--url", Some(task.remote));
     arguments
 }
 
@@ -120,7 +154,7 @@ pub(super) fn curl_configuration(bearer: &str) -> Vec<u8> {
     format!("header = \"Authorization: Bearer {bearer}\"\n").into_bytes()
 }
 
-/// xrdcp.
+/// xrdcp. Its SciTag is a word of the URL, which servers of root:// read. Several files go into the directory of the first one.
 pub(super) fn xrdcp(task: &ClientTask<'_>) -> Vec<String> {
     let mut arguments = owned(["--nopbar", "--silent", "--force"]);
     if task.scheme() == "https" {
@@ -128,7 +162,8 @@ pub(super) fn xrdcp(task: &ClientTask<'_>) -> Vec<String> {
     }
     add_option(&mut arguments, "--streams", task.options.streams);
     add_option(&mut arguments, "--xrate", task.options.limit_bit_s.map(|bits| bits / 8));
-    arguments.extend(task.in_order(task.local.to_owned()));
+    let tag = task.options.scitag.filter(|_| matches!(task.scheme(), "root" | "roots"));
+    arguments.extend(task.ends(|url| tag.map_or_else(|| url.to_owned(), |tag| format!("{url}?scitag.flow={tag}"))));
     arguments
 }
 
@@ -162,13 +197,13 @@ pub(super) fn rsync(task: &ClientTask<'_>) -> Vec<String> {
     if let Some(bytes) = task.options.window_bytes {
         arguments.push(format!("--sockopts=SO_SNDBUF={bytes},SO_RCVBUF={bytes}"));
     }
-    arguments.extend(task.in_order(task.local.to_owned()));
+    arguments.extend(task.ends(str::to_owned));
     arguments
 }
 
 /// The client of iperf3. Its limit is for each stream.
 pub(super) fn iperf3(task: &ClientTask<'_>) -> Vec<String> {
-    let (host, port) = task.remote.rsplit_once(':').unwrap_or((task.remote, "5201"));
+    let (host, port) = task.remote().rsplit_once(':').unwrap_or((task.remote(), "5201"));
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let mut arguments = owned(["--json", "--interval", "0", "--client", host, "--port", port]);
     if task.direction == ToolRunDirection::Get {
@@ -192,7 +227,7 @@ pub(super) fn longhaul(task: &ClientTask<'_>) -> Vec<String> {
     add_option(&mut arguments, "--cacert", task.authorities);
     add_option(&mut arguments, "--streams", task.options.streams);
     add_option(&mut arguments, "--limit", task.options.limit_bit_s.map(|bits| format!("{bits}bit/s")));
-    arguments.extend(task.in_order(task.local.to_owned()));
+    arguments.extend(task.in_order(task.local().to_owned()));
     arguments
 }
 
@@ -210,7 +245,12 @@ mod tests {
             window_bytes: Some(8 << 20),
             limit_bit_s: Some(80_000_000),
             seconds: None,
+            scitag: None,
         }
+    }
+
+    fn task<'a>(direction: ToolRunDirection, files: &'a [TaskFile], options: &'a ClientOptions) -> ClientTask<'a> {
+        ClientTask { direction, files, bytes: 1 << 30, options, authorities: None, state: Some("/state") }
     }
 
     fn line(
@@ -220,9 +260,8 @@ mod tests {
         local: &str,
         options: &ClientOptions,
     ) -> String {
-        let task =
-            ClientTask { direction, remote, local, bytes: 1 << 30, options, authorities: None, state: Some("/state") };
-        let arguments = tool(&task);
+        let files = [TaskFile { remote: remote.into(), local: local.into() }];
+        let arguments = tool(&task(direction, &files, options));
         assert!(arguments.iter().all(|word| !word.contains("s3cret") && !word.contains(' ') && !word.is_empty()));
         arguments.join(" ")
     }
@@ -234,20 +273,20 @@ mod tests {
         assert_eq!(
             line(curl, Get, "https://h/f", "/srv/x/f", &plain),
             format!(
-                "{first} --proto =https --proto-redir =https --write-out %{{size_download}} --output /srv/x/f --url https://h/f"
+                "{first} --proto =https --proto-redir =https --write-out %{{size_download}}\\n --output /srv/x/f --url https://h/f"
             )
         );
         assert_eq!(
             line(curl, Get, "http://h/f", "/srv/x/.null-1", &all_options()),
             format!(
                 "{first} --proto =http,https --proto-redir =http,https --config - --limit-rate 10000000 \
-                 --write-out %{{size_download}} --output /srv/x/.null-1 --url http://h/f"
+                 --write-out %{{size_download}}\\n --output /srv/x/.null-1 --url http://h/f"
             )
         );
         assert_eq!(
             line(curl, Put, "https://h/f", "/srv/x/f", &plain),
             format!(
-                "{first} --proto =https --proto-redir =https --write-out %{{size_upload}} --output /dev/null \
+                "{first} --proto =https --proto-redir =https --write-out %{{size_upload}}\\n --output /dev/null \
                  --upload-file /srv/x/f --url https://h/f"
             )
         );
@@ -258,16 +297,8 @@ mod tests {
     fn curl_verifies_a_server_by_its_key_or_by_authorities() {
         let words = |fingerprint| {
             let options = ClientOptions { fingerprint, ..ClientOptions::default() };
-            let task = ClientTask {
-                direction: Get,
-                remote: "https://h/f",
-                local: "/srv/x/f",
-                bytes: 1,
-                options: &options,
-                authorities: Some("/etc/ca.pem"),
-                state: None,
-            };
-            curl(&task).join(" ")
+            let files = [TaskFile { remote: "https://h/f".into(), local: "/srv/x/f".into() }];
+            curl(&ClientTask { authorities: Some("/etc/ca.pem"), ..task(Get, &files, &options) }).join(" ")
         };
         let pinned = words(Some(Fingerprint([0xfb; 32])));
         let hash = "+/v7".repeat(10);
@@ -289,6 +320,26 @@ mod tests {
             line(xrdcp, Put, "https://h/f", "/srv/x/f", &plain),
             "--nopbar --silent --force --allow-http /srv/x/f https://h/f"
         );
+    }
+
+    #[test]
+    fn several_files_of_a_process_go_into_their_directory() {
+        let file = |name: &str| TaskFile { remote: format!("root://h//d/{name}"), local: format!("/srv/x/{name}") };
+        let (files, plain) = ([file("a"), file("b")], ClientOptions::default());
+        let words = xrdcp(&task(Get, &files, &plain)).join(" ");
+        assert_eq!(words, "--nopbar --silent --force root://h//d/a root://h//d/b /srv/x");
+        let words = rsync(&task(Get, &files, &plain)).join(" ");
+        assert_eq!(words, "--whole-file --ignore-times root://h//d/a root://h//d/b /srv/x");
+        let words = curl(&task(Get, &files, &plain)).join(" ");
+        assert!(words.ends_with("--output /srv/x/a --url root://h//d/a --output /srv/x/b --url root://h//d/b"), "{words}");
+    }
+
+    #[test]
+    fn curl_and_xrdcp_mark_their_traffic() {
+        let marked = ClientOptions { scitag: Some(452), ..ClientOptions::default() };
+        assert!(line(curl, Get, "https://h/f", "/srv/x/f", &marked).contains(" --header SciTag:452 "));
+        assert!(line(xrdcp, Get, "root://h//f", "-", &marked).ends_with("root://h//f?scitag.flow=452 -"));
+        assert!(line(xrdcp, Get, "https://h/f", "-", &marked).ends_with("https://h/f -"));
     }
 
     #[test]

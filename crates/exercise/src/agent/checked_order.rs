@@ -10,6 +10,7 @@ use auth::Fingerprint;
 use model::Fault;
 use model::id::Uuid;
 use web::Refused;
+use web::scitag::SciTag;
 
 use super::addresses::{LocalEnd, local_end, may_carry_credential, remote_url, server};
 use super::arguments::ClientOptions;
@@ -42,8 +43,8 @@ pub(super) struct CheckedOrder {
     pub tool: Arc<InstalledTool>,
     /// The direction of the data.
     pub direction: ToolRunDirection,
-    /// The files.
-    pub files: VecDeque<CheckedFile>,
+    /// The files of each process.
+    pub batches: VecDeque<Vec<CheckedFile>>,
     /// The options of each process.
     pub options: ClientOptions,
     /// The most processes at once; not more than there are files.
@@ -91,10 +92,10 @@ impl CheckedOrder {
         if order.clients == 0 {
             return Err(wrong("clients is 0; write how many processes may run at once"));
         }
-        let clients = order.clients.min(order.files.len() as u32);
+        let clients = order.clients.min(order.files.len().div_ceil(order.files_each.max(1) as usize) as u32);
         let lifetime = lifetime(order.lifetime_s)?;
         let options = options(order, tool, clients)?;
-        let files = files(order, tool)?;
+        let batches = batches(order, files(order, tool)?, tool)?;
         let mut hasher = DefaultHasher::new();
         order.hash(&mut hasher);
         let hash = hasher.finish();
@@ -103,7 +104,7 @@ impl CheckedOrder {
             hash,
             tool: Arc::clone(tool),
             direction: order.direction,
-            files,
+            batches,
             options,
             clients,
             lifetime,
@@ -156,6 +157,7 @@ fn options(order: &ToolRunOrder, tool: &InstalledTool, clients: u32) -> Result<C
         window_bytes: order.window_bytes,
         limit_bit_s,
         seconds: order.seconds,
+        scitag: order.scitag.filter(|tag| *tag >= SciTag::MIN),
     })
 }
 
@@ -197,8 +199,43 @@ fn bearer_of(order: &ToolRunOrder, tool: &InstalledTool) -> Result<Option<String
     Ok(Some(bearer.to_owned()))
 }
 
-fn files(order: &ToolRunOrder, tool: &InstalledTool) -> Result<VecDeque<CheckedFile>, Refused> {
-    let mut files = VecDeque::with_capacity(order.files.len());
+/// The files of each process.
+fn batches(
+    order: &ToolRunOrder,
+    files: Vec<CheckedFile>,
+    tool: &InstalledTool,
+) -> Result<VecDeque<Vec<CheckedFile>>, Refused> {
+    let name = tool.template.name;
+    if order.files_each == 0 {
+        return Err(wrong("files_each is 0; write how many files each process copies"));
+    }
+    if order.files_each > 1 && !(tool.template.copies_several && order.direction == ToolRunDirection::Get) {
+        return Err(wrong(format!("{name} copies one file in a process; leave out files_each")));
+    }
+    let batches: VecDeque<Vec<CheckedFile>> = files.chunks(order.files_each as usize).map(<[CheckedFile]>::to_vec).collect();
+    if let Some(batch) = batches.iter().find(|batch| batch.len() > 1 && !is_of_one_directory(batch)) {
+        let first = batch.first().map_or("", |file| &file.remote);
+        return Err(wrong(format!(
+            "{first} and the next files cannot be copied by one process: their targets must be in one directory, with the names of their sources"
+        )));
+    }
+    Ok(batches)
+}
+
+/// Whether all files have targets in one directory, with the names of their sources.
+fn is_of_one_directory(batch: &[CheckedFile]) -> bool {
+    let directory = |file: &CheckedFile| match &file.local {
+        LocalEnd::File(path) if path.file_name()?.to_str()? == file.remote.rsplit('/').next()? => {
+            Some(path.parent()?.to_owned())
+        }
+        _ => None,
+    };
+    let first = batch.first().and_then(directory);
+    first.is_some() && batch.iter().all(|file| directory(file) == first)
+}
+
+fn files(order: &ToolRunOrder, tool: &InstalledTool) -> Result<Vec<CheckedFile>, Refused> {
+    let mut files = Vec::with_capacity(order.files.len());
     let mut targets = HashSet::new();
     for (at, file) in order.files.iter().enumerate() {
         let in_file = |why: String| wrong(format!("files[{at}]: {why}"));
@@ -220,7 +257,7 @@ fn files(order: &ToolRunOrder, tool: &InstalledTool) -> Result<VecDeque<CheckedF
         {
             return Err(in_file(format!("{} is the target of two files", path.display())));
         }
-        files.push_back(CheckedFile { remote, local, bytes: file.bytes });
+        files.push(CheckedFile { remote, local, bytes: file.bytes });
     }
     Ok(files)
 }
@@ -270,12 +307,14 @@ mod tests {
             tool: tool.to_owned(),
             direction,
             files: vec![ToolRunFile { source: source.into(), target: target.into(), bytes: 100 }],
+            files_each: 1,
             credentials: ToolRunCredentials::default(),
             streams: None,
             window_bytes: None,
             limit_bit_s: None,
             clients: 4,
             seconds: None,
+            scitag: None,
             lifetime_s: 30,
         }
     }
@@ -296,12 +335,12 @@ mod tests {
     fn an_order_becomes_files_and_options() {
         let checked = check(&order("curl", "https://h/f", "a/f")).unwrap();
         let file = CheckedFile { remote: "https://h/f".into(), local: LocalEnd::File("a/f".into()), bytes: 100 };
-        assert_eq!(checked.files, [file]);
+        assert_eq!(checked.batches, [vec![file]]);
         assert_eq!((checked.clients, checked.lifetime), (1, Duration::from_secs(30)), "one file needs one client");
         let put = check(&order("xrdcp", "a/f", "root://h//f")).unwrap();
-        assert_eq!((put.files[0].remote.as_str(), put.direction), ("root://h//f", ToolRunDirection::Put));
+        assert_eq!((put.batches[0][0].remote.as_str(), put.direction), ("root://h//f", ToolRunDirection::Put));
         let test = check(&order("iperf3", "[::1]:5201", "null:")).unwrap();
-        assert_eq!((test.files[0].remote.as_str(), &test.files[0].local), ("[::1]:5201", &LocalEnd::Null));
+        assert_eq!((test.batches[0][0].remote.as_str(), &test.batches[0][0].local), ("[::1]:5201", &LocalEnd::Null));
     }
 
     #[test]
@@ -335,6 +374,20 @@ mod tests {
         ] {
             refused(&order(tool, source, target), why);
         }
+    }
+
+    #[test]
+    fn several_files_of_a_process_go_into_one_directory() {
+        let file = |name: &str, target: &str| ToolRunFile { source: format!("root://h//d/{name}"), target: target.into(), bytes: 1 };
+        let files = vec![file("a", "x/a"), file("b", "x/b"), file("c", "x/c")];
+        let batched = ToolRunOrder { files, files_each: 2, ..order("xrdcp", "root://h//f", "f") };
+        let checked = check(&batched).unwrap();
+        assert_eq!((checked.batches.iter().map(Vec::len).collect::<Vec<_>>(), checked.clients), (vec![2, 1], 2));
+        let elsewhere = ToolRunOrder { files: vec![file("a", "x/a"), file("b", "y/b")], ..batched.clone() };
+        refused(&elsewhere, "must be in one directory");
+        refused(&ToolRunOrder { files: vec![file("a", "x/a"), file("b", "x/other")], ..batched.clone() }, "names of their sources");
+        refused(&ToolRunOrder { files_each: 2, ..order("longhaul", "lh://h/e/f", "f") }, "one file in a process");
+        refused(&ToolRunOrder { files_each: 0, ..batched }, "files_each is 0");
     }
 
     #[test]

@@ -152,6 +152,7 @@ mod tests {
             limit_bit_s: None,
             clients,
             seconds: None,
+            scitag: None,
             lifetime_s: 60,
         };
         CheckedOrder::check(&order, tools).unwrap()

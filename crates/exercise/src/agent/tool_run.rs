@@ -21,7 +21,7 @@ use rustix::process::Signal;
 use self::outcome::{Copied, EndedClient, judge};
 use self::progress::{RunningClient, ToolRunProgress};
 use super::addresses::LocalEnd;
-use super::arguments::{ClientOptions, ClientTask, curl_configuration};
+use super::arguments::{ClientOptions, ClientTask, TaskFile, curl_configuration};
 use super::checked_order::{CheckedFile, CheckedOrder};
 use super::installed::InstalledTool;
 use super::limits::{GRACE, STDERR_BYTES_MAX};
@@ -107,8 +107,8 @@ pub(super) struct ToolRun {
 impl ToolRun {
     /// A run that has not begun: [`ToolRun::supervise`] runs it.
     pub fn new(order: CheckedOrder, settings: Arc<RunSettings>) -> ToolRun {
-        let files = order.files.len() as u64;
-        let progress = ToolRunProgress::new(order.files, Instant::now() + order.lifetime, now_text());
+        let files = order.batches.iter().map(|batch| batch.len() as u64).sum();
+        let progress = ToolRunProgress::new(order.batches, Instant::now() + order.lifetime, now_text());
         ToolRun {
             id: order.id,
             hash: order.hash,
@@ -141,7 +141,7 @@ impl ToolRun {
         });
         let mut progress = self.progress.lock();
         // Without a single thread no file was tried.
-        progress.files_failed += progress.waiting.drain(..).count() as u64;
+        progress.files_failed += progress.waiting.drain(..).map(|batch| batch.len() as u64).sum::<u64>();
         progress.ended = Some(now_text());
         self.changed.notify_all();
     }
@@ -177,28 +177,31 @@ impl ToolRun {
 
     /// Copies files until none is left or the run is stopped.
     fn work(&self) {
-        while let Some(file) = self.take_file() {
-            let copied = self.copy(&file);
-            self.progress.lock().count(copied.map_err(|why| format!("{}: {why}", self.show(&file))));
+        while let Some(files) = self.take_files() {
+            let copied = self.copy(&files).map_err(|why| format!("{}: {why}", self.show(&files)));
+            self.progress.lock().count(files.len() as u64, copied);
         }
         self.progress.lock().workers -= 1;
         self.changed.notify_all();
     }
 
-    fn take_file(&self) -> Option<CheckedFile> {
+    /// The files of the next process.
+    fn take_files(&self) -> Option<Vec<CheckedFile>> {
         let mut progress = self.progress.lock();
         if progress.stop.is_some() { None } else { progress.waiting.pop_front() }
     }
 
-    /// The file for people: source and target.
-    fn show(&self, file: &CheckedFile) -> String {
+    /// The files for people: source and target of the first one, and how many more there are.
+    fn show(&self, files: &[CheckedFile]) -> String {
+        let Some((file, more)) = files.split_first() else { return String::new() };
+        let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
         let local = match &file.local {
             LocalEnd::Null => "null:".to_owned(),
             LocalEnd::File(path) => path.display().to_string(),
         };
         match self.direction {
-            ToolRunDirection::Get => format!("{} -> {local}", file.remote),
-            ToolRunDirection::Put => format!("{local} -> {}", file.remote),
+            ToolRunDirection::Get => format!("{} -> {local}{more}", file.remote),
+            ToolRunDirection::Put => format!("{local} -> {}{more}", file.remote),
         }
     }
 
@@ -218,14 +221,21 @@ impl ToolRun {
         })
     }
 
-    /// Runs one process over one file.
-    fn copy(&self, file: &CheckedFile) -> Result<Copied, String> {
-        let local = self.prepare(file)?;
-        let target = match (&local, self.direction) {
+    /// Runs one process over its files.
+    fn copy(&self, files: &[CheckedFile]) -> Result<Copied, String> {
+        let locals = files.iter().map(|file| self.prepare(file)).collect::<Result<Vec<_>, _>>()?;
+        let target = |local: &LocalPath| match (local, self.direction) {
             (LocalPath::File(path), ToolRunDirection::Get) => Some(path.clone()),
             _ => None,
         };
-        let invocation = self.invocation(file, local.argument())?;
+        let targets: Vec<PathBuf> = locals.iter().filter_map(target).collect();
+        let bytes = files.iter().map(|file| file.bytes).sum();
+        let task_file = |(file, local): (&CheckedFile, &LocalPath)| TaskFile {
+            remote: file.remote.clone(),
+            local: local.argument().to_owned(),
+        };
+        let task_files: Vec<TaskFile> = files.iter().zip(&locals).map(task_file).collect();
+        let invocation = self.invocation(&task_files, bytes)?;
         let live = Arc::new(AtomicU64::new(0));
         let started = {
             let mut progress = self.progress.lock();
@@ -236,8 +246,8 @@ impl ToolRun {
             if let Ok(process) = &started {
                 progress.running.push(RunningClient {
                     process: process.id(),
-                    target: target.clone(),
-                    bytes: file.bytes,
+                    targets: targets.clone(),
+                    bytes,
                     live: Arc::clone(&live),
                 });
             }
@@ -254,21 +264,20 @@ impl ToolRun {
         let ended = EndedClient {
             failure: (!status.success()).then(|| format!("ended with {status}")),
             output: &output,
-            arrived: target.map(|path| local_file::size(&path)),
-            expected: file.bytes,
+            arrived: (!targets.is_empty()).then(|| targets.iter().map(|path| local_file::size(path)).sum()),
+            expected: bytes,
         };
         let template = self.tool.template;
         judge(template.output, ended).map_err(|why| self.without_bearer(&format!("{} {why}", template.name)))
     }
 
-    /// The process for a file.
-    fn invocation(&self, file: &CheckedFile, local: &str) -> Result<Invocation, String> {
+    /// The process for some files with these bytes together.
+    fn invocation(&self, files: &[TaskFile], bytes: u64) -> Result<Invocation, String> {
         let template = self.tool.template;
         let task = ClientTask {
             direction: self.direction,
-            remote: &file.remote,
-            local,
-            bytes: file.bytes,
+            files,
+            bytes,
             options: &self.options,
             authorities: self.settings.authorities.as_deref(),
             state: self.settings.state.as_deref(),

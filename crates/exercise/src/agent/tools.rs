@@ -72,6 +72,8 @@ pub(super) struct ToolTemplate {
     pub can_set_window: bool,
     /// The schemes to which `streams_max` and `can_set_window` apply; empty for all.
     pub tuned_schemes: &'static [&'static str],
+    /// Whether a process can get several files.
+    pub copies_several: bool,
     /// How it discards what arrives.
     pub discard: DiscardForm,
     /// What it prints.
@@ -98,6 +100,7 @@ pub(super) static TOOLS: [ToolTemplate; 7] = [
         streams_max: 1,
         can_set_window: false,
         tuned_schemes: &[],
+        copies_several: true,
         discard: DiscardForm::Link,
         output: OutputForm::Bytes,
         environment: &[],
@@ -115,6 +118,7 @@ pub(super) static TOOLS: [ToolTemplate; 7] = [
         streams_max: 15,
         can_set_window: false,
         tuned_schemes: &["root", "roots"],
+        copies_several: true,
         discard: DiscardForm::Stdout,
         output: OutputForm::Nothing,
         // A file `x.meta4` is data here; xrdcp would read other servers from it and copy from those.
@@ -132,6 +136,7 @@ pub(super) static TOOLS: [ToolTemplate; 7] = [
         streams_max: 64,
         can_set_window: true,
         tuned_schemes: GRIDFTP,
+        copies_several: false,
         // After an error it removes its target, whatever that is, and it refuses to write over some special files.
         discard: DiscardForm::Never,
         output: OutputForm::Nothing,
@@ -149,6 +154,7 @@ pub(super) static TOOLS: [ToolTemplate; 7] = [
         streams_max: 64,
         can_set_window: true,
         tuned_schemes: &[],
+        copies_several: false,
         discard: DiscardForm::Link,
         output: OutputForm::Nothing,
         environment: &[],
@@ -165,6 +171,7 @@ pub(super) static TOOLS: [ToolTemplate; 7] = [
         streams_max: 1,
         can_set_window: true,
         tuned_schemes: &[],
+        copies_several: true,
         discard: DiscardForm::Never,
         output: OutputForm::Nothing,
         environment: &[],
@@ -182,6 +189,7 @@ pub(super) static TOOLS: [ToolTemplate; 7] = [
         streams_max: 128,
         can_set_window: true,
         tuned_schemes: &[],
+        copies_several: false,
         discard: DiscardForm::OwnWord,
         output: OutputForm::Iperf3,
         environment: &[],
@@ -198,6 +206,7 @@ pub(super) static TOOLS: [ToolTemplate; 7] = [
         streams_max: 128,
         can_set_window: false,
         tuned_schemes: &[],
+        copies_several: false,
         discard: DiscardForm::OwnWord,
         output: OutputForm::Longhaul,
         environment: &[],
@@ -251,7 +260,8 @@ mod tests {
         let discards = yes(tool.discard != DiscardForm::Never);
         let name = tool.name;
         format!(
-            "| {name} | {remote} | {limit} | {streams} | {window} | {discards} | {bearer} | {} |",
+            "| {name} | {remote} | {limit} | {streams} | {window} | {} | {discards} | {bearer} | {} |",
+            yes(tool.copies_several),
             yes(tool.can_pin)
         )
     }

@@ -102,8 +102,12 @@ pub struct ToolRunOrder {
     pub tool: String,
     /// The direction of the data.
     pub direction: ToolRunDirection,
-    /// The files. Each process copies one file, and the next process takes the next file.
+    /// The files. Each process copies `files_each` of them, and the next process takes the next ones.
     pub files: Vec<ToolRunFile>,
+    /// Files of each process, one after another. More than one only for tools that can do that, and if the files of a process are in one
+    /// local directory under the names that they have on the server.
+    #[serde(default = "one_file")]
+    pub files_each: u32,
     /// What clients show to the server.
     #[serde(default)]
     pub credentials: ToolRunCredentials,
@@ -121,8 +125,15 @@ pub struct ToolRunOrder {
     /// How long each test lasts, seconds; for iperf3 only, and instead of `bytes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u32>,
+    /// The SciTag of the traffic; tools that have no word for it leave their traffic without a mark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scitag: Option<u16>,
     /// The run is stopped after this time unless it is renewed, seconds: 1 to 60.
     pub lifetime_s: u32,
+}
+
+fn one_file() -> u32 {
+    1
 }
 
 /// Renews a run.

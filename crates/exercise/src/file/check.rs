@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use model::units::{BitRate, Bytes};
 use toml::Spanned;
+use web::scitag::SciTag;
 
 use super::raw::{RawClass, RawFault, RawFile, RawFlow, RawLab, RawLink, RawPhase, RawSearch, RawSite, line_at};
 use super::{
     ClassFiles, Exercise, ExerciseFlow, ExerciseLink, ExercisePhase, ExerciseSite, FaultKind, FileProblem, FlowClass,
     FlowTool, LabNetwork, Medium, PhaseFault, Search,
 };
+use crate::agent::tool_names;
 use crate::data_set::{DataSet, FileMix};
 use crate::search::{Parameter, ParameterName, SlotSearch};
 
@@ -93,6 +95,7 @@ pub(super) fn exercise(raw: &RawFile, text: &str) -> Result<Exercise> {
         scale,
         time_scale,
         rate_max_bit_s: source.rate(settings.rate_max.as_ref())?.map(|rate| rate * scale),
+        scitag: settings.scitag.as_ref().map(|tag| self::scitag(&source, tag)).transpose()?,
         lab: raw.lab.as_ref().map(|lab| self::lab(&source, lab)).transpose()?,
         links: links.into_iter().map(|link| scale_link(link, scale)).collect(),
         phases: phases.into_iter().map(|phase| scale_phase(phase, scale, time_scale)).collect(),
@@ -101,6 +104,15 @@ pub(super) fn exercise(raw: &RawFile, text: &str) -> Result<Exercise> {
     };
     check_extent(&exercise)?;
     Ok(exercise)
+}
+
+fn scitag(source: &FileText<'_>, stated: &Spanned<u16>) -> Result<u16> {
+    let value = *stated.get_ref();
+    if value >= SciTag::MIN {
+        return Ok(value);
+    }
+    let remedy = "write 64 × the number of the experiment + that of the activity: 452 for data challenges of the SKA";
+    Err(source.problem(&stated.span(), format!("{value} is no SciTag"), remedy))
 }
 
 /// Goals and caps are scaled; what a link carries is what it carries.
@@ -168,11 +180,18 @@ fn sites(source: &FileText<'_>, raw: &RawFile) -> Result<BTreeMap<String, Exerci
 
 fn site(source: &FileText<'_>, raw: &Spanned<RawSite>) -> Result<ExerciseSite> {
     let site = raw.get_ref();
+    let is_tool = |name: &&String| tool_names().any(|tool| tool == name.as_str());
+    if let Some(unknown) = site.servers.keys().find(|name| !is_tool(name)) {
+        let known: Vec<&str> = tool_names().collect();
+        let remedy = format!("write one of {}", known.join(", "));
+        return Err(source.problem(&raw.span(), format!("a server of {unknown}, which is no tool of agents"), remedy));
+    }
     Ok(ExerciseSite {
         node: site.node.clone(),
         key_file: site.key_file.clone(),
         agent: site.agent.clone(),
         agent_key_file: site.agent_key_file.clone(),
+        servers: site.servers.clone(),
         interface_bit_s: source.rate(site.interface.as_ref())?,
         read_bit_s: source.rate(site.read.as_ref())?,
         write_bit_s: source.rate(site.write.as_ref())?,
@@ -235,11 +254,24 @@ fn class(source: &FileText<'_>, name: &str, raw: &Spanned<RawClass>) -> Result<F
         name: name.to_owned(),
         files: class_files(source, name, raw)?,
         medium,
+        files_each: files_each(source, class.files_each.as_ref(), &tool)?,
         tool,
         clients,
         streams: class.streams.as_ref().map(|streams| *streams.get_ref()),
         window_bytes: class.window.as_ref().map(|window| source.bytes(window)).transpose()?,
     })
+}
+
+/// The files of each process; only processes of other tools copy them one after another.
+fn files_each(source: &FileText<'_>, stated: Option<&Spanned<u32>>, tool: &FlowTool) -> Result<u32> {
+    match stated {
+        None => Ok(1),
+        Some(stated) if *stated.get_ref() > 0 && matches!(tool, FlowTool::Client(_)) => Ok(*stated.get_ref()),
+        Some(stated) => {
+            let what = format!("files_each = {}", stated.get_ref());
+            Err(source.problem(&stated.span(), what, "it is for clients of other tools, and at least 1"))
+        }
+    }
 }
 
 fn class_files(source: &FileText<'_>, name: &str, raw: &Spanned<RawClass>) -> Result<ClassFiles> {

@@ -32,6 +32,7 @@ pub(super) struct RawExercise {
     pub scale: Option<Spanned<f64>>,
     pub time_scale: Option<Spanned<f64>>,
     pub rate_max: Option<Spanned<String>>,
+    pub scitag: Option<Spanned<u16>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,6 +49,8 @@ pub(super) struct RawSite {
     pub key_file: Option<String>,
     pub agent: Option<String>,
     pub agent_key_file: Option<String>,
+    #[serde(default)]
+    pub servers: BTreeMap<String, String>,
     pub interface: Option<Spanned<String>>,
     pub read: Option<Spanned<String>>,
     pub write: Option<Spanned<String>>,
@@ -71,6 +74,7 @@ pub(super) struct RawClass {
     pub medium: Option<Spanned<String>>,
     pub tool: Option<Spanned<String>>,
     pub clients: Option<Spanned<u32>>,
+    pub files_each: Option<Spanned<u32>>,
     pub streams: Option<Spanned<u32>>,
     pub window: Option<Spanned<String>>,
 }

@@ -54,7 +54,7 @@ pub(super) fn table(phase: &PhaseRecord) -> String {
 
 /// What a value did over a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Trend {
+pub struct Trend {
     /// Its highest value.
     pub most: Option<f64>,
     /// Its growth in an hour after the warm-up; none with fewer than three samples there.
@@ -62,7 +62,8 @@ pub(crate) struct Trend {
 }
 
 impl Trend {
-    fn of(samples: &[&NodeSample], seconds: f64, value: fn(&NodeSample) -> Option<u64>) -> Trend {
+    /// What the samples of a node did in a phase of this length.
+    pub fn of(samples: &[&NodeSample], seconds: f64, value: fn(&NodeSample) -> Option<u64>) -> Trend {
         let points: Vec<(f64, f64)> =
             samples.iter().filter_map(|sample| Some((sample.at_s, value(sample)? as f64))).collect();
         let warm: Vec<(f64, f64)> = points.iter().copied().filter(|(at_s, _)| *at_s >= seconds * WARM_UP).collect();
@@ -74,7 +75,7 @@ impl Trend {
 }
 
 /// The slope of the line of least squares.
-fn slope(points: &[(f64, f64)]) -> f64 {
+pub fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
     let (mean_x, mean_y) = (mean(|point| point.0), mean(|point| point.1));

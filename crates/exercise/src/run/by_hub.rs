@@ -48,7 +48,7 @@ pub(super) fn driver(runner: &Runner<'_>, number: usize, flow: &ExerciseFlow) ->
         priority: None,
         deadline: None,
         limit_bit_s: None,
-        options: JobOptions { overwrite: true, ..JobOptions::default() },
+        options: JobOptions { overwrite: true, scitag: exercise.scitag, ..JobOptions::default() },
         notify: None,
         metadata: std::collections::BTreeMap::new(),
     };

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use model::v1::exercise::ExerciseFlowState;
 use parking_lot::Mutex;
 
-use super::FlowState;
 use crate::caps::Caps;
 use crate::file::ExerciseFlow;
 
@@ -28,7 +28,7 @@ pub(crate) struct PhaseControl<'a> {
 struct SharedFlows {
     active: Vec<bool>,
     limits_bit_s: Vec<u64>,
-    states: Vec<FlowState>,
+    states: Vec<ExerciseFlowState>,
 }
 
 impl<'a> PhaseControl<'a> {
@@ -37,7 +37,7 @@ impl<'a> PhaseControl<'a> {
         let shared = SharedFlows {
             active: vec![false; flows.len()],
             limits_bit_s: vec![0; flows.len()],
-            states: flows.iter().map(FlowState::of).collect(),
+            states: flows.iter().map(state_of).collect(),
         };
         PhaseControl {
             stop,
@@ -95,7 +95,7 @@ impl<'a> PhaseControl<'a> {
     }
 
     /// All flows as they are.
-    pub fn states(&self) -> Vec<FlowState> {
+    pub fn states(&self) -> Vec<ExerciseFlowState> {
         self.flows.lock().states.clone()
     }
 
@@ -124,8 +124,13 @@ impl<'a> PhaseControl<'a> {
     }
 }
 
-impl FlowState {
-    fn of(flow: &ExerciseFlow) -> FlowState {
-        FlowState { name: flow.name.clone(), goal_bit_s: flow.goal_bit_s, ..FlowState::default() }
+/// The state of a flow that has not begun.
+fn state_of(flow: &ExerciseFlow) -> ExerciseFlowState {
+    ExerciseFlowState {
+        name: flow.name.clone(),
+        from: flow.from.clone(),
+        to: flow.to.clone(),
+        goal_bit_s: flow.goal_bit_s,
+        ..ExerciseFlowState::default()
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(
         return record;
     }
     let mut run =
-        FlowRun { control, number, driver, course: RateCourse::default(), begun: Instant::now(), limit: None };
+        FlowRun { control, number, driver, course: RateCourse::default(), begun: Instant::now(), limit: None, sample_error: None };
     run.course.note(0.0, 0);
     control.set_active(number, true);
     let mut before_bytes = 0;
@@ -47,7 +47,9 @@ pub(crate) fn run(
         }
     }
     control.set_active(number, false);
+    run.course.end(run.begun.elapsed().as_secs_f64());
     record.rates_bit_s = run.course.rates_bit_s();
+    record.sample_error = run.sample_error;
     record
 }
 
@@ -60,6 +62,8 @@ struct FlowRun<'a> {
     begun: Instant,
     /// The limit that was set last, bit/s.
     limit: Option<u64>,
+    /// Why the last sample that failed did not come.
+    sample_error: Option<String>,
 }
 
 impl FlowRun<'_> {
@@ -112,6 +116,7 @@ impl FlowRun<'_> {
             Ok(None) => None,
             Err(error) => {
                 self.control.note(self.number, None, &error);
+                self.sample_error = Some(error);
                 None
             }
         }
@@ -161,6 +166,14 @@ impl RateCourse {
         }
     }
 
+    /// Notes that the flow has ended: seconds since its last sample are gaps.
+    fn end(&mut self, now_s: f64) {
+        let missing = self.last.is_some_and(|(last_s, _)| now_s - last_s > SAMPLE_GAP_MAX_S);
+        if missing {
+            self.seconds.resize((now_s as usize).max(self.seconds.len()), (0.0, 0.0));
+        }
+    }
+
     fn last_rate_bit_s(&self) -> Option<f64> {
         self.last_rate_bit_s
     }
@@ -192,6 +205,17 @@ mod tests {
             course.note(at_s, bytes);
         }
         assert_eq!(course.rates_bit_s(), [Some(8000.0), None, None, None, None, Some(8000.0)]);
+    }
+
+    #[test]
+    fn the_time_after_the_last_sample_is_a_gap() {
+        let mut course = RateCourse::default();
+        course.note(0.0, 0);
+        course.note(1.0, 1000);
+        course.end(2.0);
+        assert_eq!(course.rates_bit_s(), [Some(8000.0)], "the next sample was not due");
+        course.end(5.5);
+        assert_eq!(course.rates_bit_s(), [Some(8000.0), None, None, None, None]);
     }
 
     #[test]

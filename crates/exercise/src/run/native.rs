@@ -26,6 +26,8 @@ pub(crate) struct NativeRound {
     pub streams: Option<u32>,
     /// Whether the source is a directory.
     pub is_tree: bool,
+    /// The SciTag of the traffic.
+    pub scitag: Option<u16>,
 }
 
 /// Moves rounds.
@@ -79,6 +81,7 @@ impl RoundDriver for NativeDriver {
             options: Options { recursive: self.round.is_tree, sync: Some("none".to_owned()), ..Options::default() },
             limit_bit_s: self.limit_bit_s,
             streams: self.round.streams.unwrap_or(0),
+            scitag: self.round.scitag,
             retry_for_s: Some(RETRY_FOR_S),
             credentials: Some(Credentials { key: Some(self.leases.key(&self.to)), ..Credentials::default() }),
             ..Order::new(self.id, &*self.round.source, &*self.round.target)

@@ -109,5 +109,6 @@ pub(super) fn native_round(runner: &Runner<'_>, number: usize, flow: &ExerciseFl
         (true, true) => format!("lh://{peer}{}/flow-{number}/", runner.leases.place(&flow.to)),
         (true, false) => format!("lh://{peer}{}/flow-{number}.dat", runner.leases.place(&flow.to)),
     };
-    NativeRound { source, target, streams: flow.class.streams, is_tree: medium.reads() }
+    let scitag = runner.inputs.exercise.scitag;
+    NativeRound { source, target, streams: flow.class.streams, is_tree: medium.reads(), scitag }
 }

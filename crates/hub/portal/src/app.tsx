@@ -5,6 +5,7 @@ import { address, go, parts } from "./router";
 import { name } from "./format";
 import { DataViews } from "./views/data";
 import { Actions } from "./views/actions";
+import { Exercises } from "./views/exercises";
 import { Files } from "./views/files";
 import { Hosts } from "./views/hosts";
 import { WorldMap } from "./views/map";
@@ -70,6 +71,7 @@ function Portal() {
           <Tab to="/reservations" text="Reservations" />
           <Tab to="/sites" text="Sites" />
           <Tab to="/what-if" text="What if" />
+          <Tab to="/exercises" text="Exercises" />
           {may(who, "operator") && <Tab to="/operate" text="Operation" />}
           {may(who, "operator") && <Tab to="/hosts" text="Hosts" />}
           {may(who, "operator") && <Tab to="/actions" text="Audit trail" />}
@@ -111,6 +113,7 @@ function View({ who }: { who: WhoAmI }) {
   if (first === "reservations") return <Promises />;
   if (first === "sites") return <Sites who={who} site={second} />;
   if (first === "what-if") return <WhatIf />;
+  if (first === "exercises") return <Exercises />;
   if (first === "hosts") return <Hosts endpoint={second} />;
   if (first === "actions") return <Actions />;
   if (first === "operate") return <Operate />;

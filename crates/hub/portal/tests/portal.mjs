@@ -6,6 +6,7 @@
 import { browser } from "./reader.mjs";
 import { datasets } from "./scenes/datasets.mjs";
 import { errors } from "./scenes/errors.mjs";
+import { exercises } from "./scenes/exercises.mjs";
 import { filesChanged } from "./scenes/files_changed.mjs";
 import { firstTransfer } from "./scenes/first_transfer.mjs";
 import { operation } from "./scenes/operation.mjs";
@@ -14,7 +15,7 @@ import { sharing } from "./scenes/sharing.mjs";
 import { strangers } from "./scenes/strangers.mjs";
 import { twoPanes } from "./scenes/two_panes.mjs";
 
-const SCENES = { firstTransfer, twoPanes, filesChanged, sharing, datasets, operation, planning, errors, strangers };
+const SCENES = { firstTransfer, twoPanes, filesChanged, sharing, datasets, operation, planning, exercises, errors, strangers };
 
 try {
   const wanted = process.env.SCENES?.split(",") ?? Object.keys(SCENES);

@@ -1,6 +1,7 @@
 //! The document of the API (OpenAPI 3.1), made from the table of routes and the public types. A test compares it with the committed
 //! `docs/openapi-hub.json`.
 
+use model::v1::exercise::{ExerciseBoard, ExerciseBoards, ExerciseProgress, ExerciseStop};
 use model::v1::hub::{
     Audit, AuditFindings, AuditOrder, Audits, BadReplica, Collaboration, Community, Data, DataAccess, DataAccesses,
     DataChange, DataHistory, DataList, DataMerged, DataNames, DataRemoval, DataWhere, Deletion, Deletions, Download,
@@ -80,6 +81,10 @@ fn add_queue(all: &mut Schemas) {
     add::<RepeatOrder>(all);
     add::<Repeat>(all);
     add::<Repeats>(all);
+    add::<ExerciseProgress>(all);
+    add::<ExerciseStop>(all);
+    add::<ExerciseBoard>(all);
+    add::<ExerciseBoards>(all);
     add::<Queues>(all);
     add::<Shares>(all);
     add::<WhoAmI>(all);

@@ -39,6 +39,7 @@ pub(super) fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Or
     };
     order.limit_bit_s = bits(limit);
     order.limit_for_s = Some(LIMIT_HOLDS_S);
+    order.scitag = options.scitag;
     order.retry_for_s = Some(120);
     let remote = if is_source { &file.target } else { &file.source };
     let token = if is_source { &file.tokens.target } else { &file.tokens.source };

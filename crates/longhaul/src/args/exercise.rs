@@ -23,6 +23,10 @@ pub enum ExerciseAction {
     Run(ExerciseRun),
     /// Show a run again, or two runs side by side
     Report(ExerciseReport),
+    /// Show the runs on the board of a hub
+    Board(ExerciseBoardArgs),
+    /// Stop a run that is on the board of a hub
+    Stop(ExerciseStopArgs),
     /// Grade one node as a source and another as a target by published data sets
     Scorecard(ExerciseScorecard),
     /// List the exercises that come with the program, or print one
@@ -35,6 +39,10 @@ pub enum ExerciseAction {
 /// The goals are compared with what links, interfaces and disks give, as far as the file says that; nothing begins if they do not fit. The
 /// run writes its record, its page and a copy of the file to a directory. Ctrl-C ends the exercise: transfers are cancelled,
 /// scratch places are removed, and the report says what was reached until then.
+///
+/// With --hub (or LONGHAUL_HUB) the run is on the board of that hub, where it can be watched and stopped. With --every it is repeated:
+/// each run has a directory of its own, trend.html shows all of them, and the watch of the hub raises an alarm when a flow sustains
+/// less than 0.9 of what it did before.
 ///
 /// Exit code 0: all goals were met; 3: some were missed, or something is missing; 130: stopped.
 #[derive(Debug, Clone, ClapArgs)]
@@ -51,6 +59,29 @@ pub struct ExerciseRun {
     /// Run it although its goals cannot be met
     #[arg(long)]
     pub anyway: bool,
+    /// Run it again and again, each time this long after the beginning of the run before: 24h
+    #[arg(long, value_name = "TIME", value_parser = model::duration::parse, conflicts_with = "dry_run")]
+    pub every: Option<std::time::Duration>,
+    #[command(flatten)]
+    pub at: HubOption,
+}
+
+/// Show the runs on the board of a hub: what their flows achieve, their goals, who is behind and why.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ExerciseBoardArgs {
+    #[command(flatten)]
+    pub at: HubOption,
+}
+
+/// Stop a run.
+///
+/// Its controller learns it with its next report, a second later at most: it cancels all transfers and removes all scratch places, and its
+/// report says who stopped it. Only the member whose controller it is, and operators, may do that.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ExerciseStopArgs {
+    /// The id of the run, as `exercise board` shows it
+    #[arg(value_name = "ID", value_parser = model::id::Uuid::try_parse)]
+    pub id: model::id::Uuid,
     #[command(flatten)]
     pub at: HubOption,
 }

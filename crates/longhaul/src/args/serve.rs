@@ -56,7 +56,7 @@ pub struct Serve {
     /// Read the policy from this file: tokens, certificates, macaroons, addresses (default: access.toml in the state directory)
     #[arg(long, value_name = "FILE")]
     pub access: Option<PathBuf>,
-    /// Report the experiment of each transfer over HTTP to this collector (SciTags); can be repeated
+    /// Report the experiment of each marked transfer to this collector (SciTags); can be repeated
     #[arg(long, value_name = "HOST[:PORT]")]
     pub fireflies: Vec<String>,
     /// Let web pages of this origin send requests to the node (CORS): https://HOST[:PORT], or * for all origins; can be repeated

@@ -1,6 +1,7 @@
 //! Starts services of this program, and waits until they listen.
 
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,6 +86,31 @@ impl Launcher<'_> {
             }
             std::thread::sleep(START_CHECK_EVERY);
         }
+    }
+
+    /// Starts another program that serves at a site, and waits until its address answers.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not listen in time.
+    pub fn serve_by(&self, site: &str, name: &str, words: &[String], listen: SocketAddr) -> Result<Process, Failure> {
+        let log = self.dir.join(format!("{name}.log"));
+        let out = File::create(&log).map_err(|error| cannot("write a log", &error))?;
+        let err = out.try_clone().map_err(|error| cannot("write a log", &error))?;
+        let mut command = self.network.command(site, Path::new(words.first().map_or("", String::as_str)))?;
+        command.args(words.get(1..).unwrap_or_default()).stdin(Stdio::null()).stdout(out).stderr(err);
+        let mut process = Process(spawn(command).map_err(|error| cannot("start a process", &error))?);
+        let started = Instant::now();
+        while !self.network.answers(site, listen) {
+            let has_ended = process.0.try_wait().is_ok_and(|status| status.is_some());
+            if has_ended || started.elapsed() > START_MAX || self.stop.load(Ordering::Relaxed) {
+                let why = fs::read_to_string(&log).unwrap_or_default();
+                let program = words.iter().find(|word| *word != "setpriv" && !word.starts_with('-'));
+                let program = program.map_or("", String::as_str);
+                return Err(Failure::local(format!("{name} does not listen; is {program} installed? {}", why.trim())));
+            }
+            std::thread::sleep(START_CHECK_EVERY);
+        }
+        Ok(process)
     }
 
     /// Runs a command on this host with a state directory as its last argument. Returns the last line of its output.

@@ -1,9 +1,10 @@
 //! The network that services run in.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lab::Lab;
 
@@ -12,6 +13,9 @@ use crate::failure::Failure;
 
 /// The program with which the kernel kills a process when its parent ends (util-linux).
 const SETPRIV: &str = "/usr/bin/setpriv";
+
+/// How long a service at the same site may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
 
 /// A network of sites.
 pub enum SiteNetwork {
@@ -52,6 +56,15 @@ impl SiteNetwork {
         Ok(format!("{address}:{port}"))
     }
 
+    /// Whether something answers at an address, seen from a site.
+    pub fn answers(&self, site: &str, at: SocketAddr) -> bool {
+        let connects = || TcpStream::connect_timeout(&at, ANSWER_MAX).is_ok();
+        match self {
+            SiteNetwork::Loopback => connects(),
+            SiteNetwork::Lab(lab) => lab.site(site).is_ok_and(|site| site.within(connects).unwrap_or(false)),
+        }
+    }
+
     /// Relays connections to a loopback address to a service at a site of a lab; none where the service is on loopback itself.
     ///
     /// # Errors
@@ -65,7 +78,7 @@ impl SiteNetwork {
         let (lab, site) = (Arc::clone(lab), site.to_owned());
         let connect = move || {
             let site = lab.site(&site).map_err(std::io::Error::other)?;
-            site.within(|| std::net::TcpStream::connect(to)).map_err(std::io::Error::other)?
+            site.within(|| TcpStream::connect(to)).map_err(std::io::Error::other)?
         };
         let relay = Relay::start(listen, connect);
         relay.map(Some).map_err(|error| Failure::local(format!("cannot listen on {listen}: {error}")))

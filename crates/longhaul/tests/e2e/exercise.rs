@@ -1,6 +1,7 @@
 //! `longhaul exercise`: a lab from one file, faults, goals, searches, score cards, real nodes, bad input and interruption.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::client::{Client, words};
 use crate::node::{Setup, signal};
-use crate::wait::{LONG, until};
+use crate::wait::{LONG, skipped, until};
 
 /// Three sites on two paths.
 const NETWORK: &str = "[lab]\nnetwork = \"\"\"\n[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"20ms\"\nrate = \"60Mbit/s\"\n\
@@ -76,8 +77,12 @@ fn an_exercise_between_nodes_that_agreed_leaves_nothing_behind() {
     let client = Client::new();
     let places = ["one", "two"].map(|name| client.path(&format!("scratch-{name}")));
     places.iter().for_each(|place| fs::create_dir(place).unwrap());
-    let nodes = places.each_ref().map(|place| Setup::new().arg("--exercise").arg(place).start());
-    let mut text = "[exercise]\ntitle = \"two nodes\"\n".to_owned();
+    let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
+    collector.set_read_timeout(Some(LONG)).unwrap();
+    let reports_to = collector.local_addr().unwrap().to_string();
+    let start = |place| Setup::new().arg("--exercise").arg(place).arg("--fireflies").arg(&reports_to).start();
+    let nodes = places.each_ref().map(start);
+    let mut text = "[exercise]\ntitle = \"two nodes\"\nscitag = 452\n".to_owned();
     for (name, node) in ["one", "two"].iter().zip(&nodes) {
         let key = client.write(&format!("{name}.key"), node.grant(&["--export", "exercise", "--write"]));
         text += &format!("[site.{name}]\nnode = \"https://{}\"\nkey_file = \"{}\"\n", node.address(), key.display());
@@ -93,6 +98,11 @@ fn an_exercise_between_nodes_that_agreed_leaves_nothing_behind() {
     let round = &record.phases[0].flows[0].rounds[0];
     assert_eq!((round.files, round.bytes, round.failed), (1_875, 5_000_000, 0), "{round:?}");
     assert!(record.missing.iter().any(|text| text.contains("gone was left out")), "{:?}", record.missing);
+    // The traffic is marked as a data challenge of the SKA.
+    let mut datagram = [0; 2048];
+    let got = collector.recv(&mut datagram).unwrap();
+    let firefly = String::from_utf8_lossy(&datagram[..got]).into_owned();
+    assert!(firefly.contains("\"experiment-id\":7") && firefly.contains("\"activity-id\":4"), "{firefly}");
     // Nodes remove the files in the background.
     for place in &places {
         until("the scratch place is empty", LONG, || fs::read_dir(place).unwrap().next().is_none());
@@ -141,4 +151,82 @@ fn an_exercise_that_is_interrupted_cleans_up_and_reports() {
     running.finish_within(LONG).expect(130);
     let record = record(&out);
     assert!(record.stopped.is_some() && record.phases[0].flows[0].rounds[0].bytes > 0, "{record:?}");
+}
+
+#[test]
+fn old_tools_fetch_the_same_files_from_their_own_servers_below_one_cap() {
+    let Some((client, _lock)) = in_a_lab("exercise: old tools") else { return };
+    let tools: Vec<&str> = ["curl", "rsync", "xrdcp"].into_iter().filter(|tool| is_installed(tool)).collect();
+    let class = |tool: &&str| format!("[class.{tool}]\nfiles = 6\nsize = \"300kB\"\ntool = \"{tool}\"\nfiles_each = 3\n");
+    let flow = |tool: &&str| format!("[[phase.flow]]\nfrom = \"a\"\nto = \"b\"\nclass = \"{tool}\"\n");
+    let all = |of: &dyn Fn(&&str) -> String| tools.iter().map(of).collect::<String>();
+    let file = client.write(
+        "old.toml",
+        format!(
+            "[exercise]\ntitle = \"old tools\"\nrate_max = \"24Mbit/s\"\n{NETWORK}{}[class.stream]\nsize = \"10GB\"\nmedium = \"memory\"\n\
+             [[phase]]\nname = \"tools\"\n{}[[phase]]\nname = \"capped\"\nlasts = \"12s\"\n\
+             [[phase.flow]]\nfrom = \"a\"\nto = [\"b\", \"c\"]\nclass = \"stream\"\ncount = 2\n",
+            all(&class),
+            all(&flow)
+        ),
+    );
+    let out = client.path("run");
+    let outcome = client.begin(words!["exercise", "run", &file, "--out", &out]).finish_within(Duration::from_secs(180));
+    let record = record(&out);
+    for (flow, tool) in record.phases[0].flows.iter().zip(&tools) {
+        let round = &flow.rounds[0];
+        assert_eq!((flow.tool.as_str(), round.state.as_str(), round.files, round.bytes), (*tool, "done", 6, 1_800_000), "{flow:?}");
+        assert!(round.cpu_s.is_some_and(|seconds| seconds > 0.0), "{flow:?}");
+    }
+    // The global cap: four flows together stay below it once they are under way.
+    let sums = exercise::record::sum(record.phases[1].flows.iter());
+    let steady: Vec<f64> = sums[4..sums.len() - 1].iter().copied().flatten().collect();
+    let mean = steady.iter().sum::<f64>() / steady.len() as f64;
+    assert!(mean > 12e6 && mean < 26e6, "{mean}: {sums:?}; {}", outcome.err);
+}
+
+/// Whether an agent can run a tool here; a missing one is reported.
+fn is_installed(tool: &str) -> bool {
+    let is_there = std::process::Command::new(tool).arg("--version").output().is_ok();
+    if !is_there {
+        skipped("exercise: old tools", &format!("{tool} is not installed"));
+    }
+    is_there
+}
+
+#[test]
+fn an_agent_that_dies_leaves_a_gap_that_the_report_names() {
+    let client = Client::new();
+    let places = ["one", "two"].map(|name| client.path(&format!("scratch-{name}")));
+    places.iter().for_each(|place| fs::create_dir(place).unwrap());
+    let nodes = places.each_ref().map(|place| Setup::new().arg("--exercise").arg(place).start());
+    let work = client.path("work");
+    let agent = client.begin(words!["exercise", "agent", "--listen", "127.0.0.1:0", "--work", &work, "--tool", "curl"]);
+    until("the agent listens", LONG, || agent.out().contains("key lhk1_"));
+    let printed = agent.out();
+    let line = |start: &str| printed.lines().find_map(|line| line.strip_prefix(start)).unwrap().trim().to_owned();
+    client.write("agent.key", line("key "));
+    let mut text = "[exercise]\ntitle = \"an agent dies\"\n".to_owned();
+    for (name, node) in ["one", "two"].iter().zip(&nodes) {
+        client.write(&format!("{name}.key"), node.grant(&["--export", "exercise", "--write"]));
+        text += &format!("[site.{name}]\nnode = \"https://{}\"\nkey_file = \"{name}.key\"\n", node.address());
+    }
+    text += &format!(
+        "agent = \"{}\"\nagent_key_file = \"agent.key\"\n[class.files]\nfiles = 400\nsize = \"100kB\"\ntool = \"curl\"\n\
+         [[phase]]\nname = \"p\"\nlasts = \"16s\"\n[[phase.flow]]\nfrom = \"one\"\nto = \"two\"\nclass = \"files\"\nrate_max = \"8Mbit/s\"\ngoal = \"1Mbit/s\"\n",
+        line("listening on ")
+    );
+    let file = client.write("dies.toml", &text);
+    let out = client.path("run");
+    let running = client.begin(words!["exercise", "run", &file, "--out", &out]);
+    until("the phase begins", LONG, || running.out().contains("s  p"));
+    std::thread::sleep(Duration::from_secs(4));
+    signal(&agent.child, Signal::KILL);
+    let text = running.finish_within(LONG).expect(3).text();
+    let record = record(&out);
+    assert!(record.missing.iter().any(|text| text.contains("was not sampled in")), "{:?}", record.missing);
+    let flow = &record.phases[0].flows[0];
+    let sampled: Vec<f64> = flow.rates_bit_s.iter().copied().flatten().collect();
+    assert!(flow.rates_bit_s.iter().any(Option::is_none) && !sampled.is_empty(), "{flow:?}");
+    assert!(text.contains("missing:"), "{text}");
 }

@@ -23,6 +23,7 @@ mod deletes;
 mod demo;
 mod docs;
 mod exercise;
+mod exercise_hub;
 mod file_commands;
 mod file_copy;
 mod fts;

@@ -1,6 +1,7 @@
 //! `longhaul plan`: shipped scenarios, numbers, pages, bad input, interruption, and the twin of a running hub.
 
 use std::fs;
+use std::time::Duration;
 
 use model::fault::Exit;
 use rustix::process::Signal;
@@ -8,8 +9,8 @@ use serde_json::Value;
 
 use crate::client::{Client, words};
 use crate::hub::{Hub, Pair, pair};
-use crate::node::signal;
-use crate::wait::{LONG, until};
+use crate::node::{Node, Setup, signal};
+use crate::wait::{LONG, until, until_some};
 
 fn figure<'a>(document: &'a Value, name: &str) -> &'a Value {
     let figures = document["figures"].as_array().unwrap();
@@ -360,4 +361,76 @@ fn a_file_of_measurements_is_forecast_and_a_drift_is_found() {
     client.run(words!["plan", "predict", light, "--falls-below", "-30"]).expect(0);
     client.run(words!["plan", "predict", light]).refused(2, &["is no rate"]);
     client.run(words!["plan", "predict"]).expect(2);
+}
+
+#[test]
+fn the_archive_of_a_running_watch_is_forecast_and_its_twin_has_what_was_measured() {
+    let (a, b) = (responder(), responder());
+    let dir = Client::new();
+    // Six weeks of hourly counters of an interface: a day's habit on 4 Gbit/s.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let first = (now / 3600 - HOURS) * 3600;
+    let mut octets = 0;
+    let line = |hour: u64| {
+        let line = format!("{},{octets}\n", first + hour * 3600);
+        octets += (4_000_000_000 + 100_000_000 * (hour % 24)) / 8 * 3600;
+        line
+    };
+    let counters = dir.write("counters.csv", "time,out_octets\n".to_owned() + &(0..HOURS).map(line).collect::<String>());
+    let table = |(name, node): (&str, &Node)| {
+        let key = dir.write(&format!("{name}.key"), node.grant(&["--export", "data", "--write"]));
+        format!("[node.{name}]\nsite = \"{name}\"\naddress = \"{}\"\nkey-file = \"{}\"\n", node.address(), key.display())
+    };
+    let nodes: String = [("alpha", &a), ("beta", &b)].map(table).concat();
+    let config = dir.write(
+        "watch.toml",
+        format!(
+            "[judge]\nscale = 0.02\nlearn = 4\n{nodes}[[interface]]\nname = \"border\"\nsite = \"alpha\"\ncapacity = \"10Gbit/s\"\nevery = \"10s\"\ncsv = \"{}\"\n\
+             [[group]]\nlatency = {{ rate = 20, report = \"1s\" }}\npath = false\nthroughput = {{ every = \"10s\", lasts = \"1s\", waits-for-transfers = false }}\n",
+            counters.display()
+        ),
+    );
+    let hub = Hub::start(&["--watch", config.display().to_string().leak()]);
+    let admin = hub.member("admin", "root", "");
+    for (name, node) in [("alpha", &a), ("beta", &b)] {
+        admin.run(&["hub", "site", "add", name]).expect(0);
+        admin.run(&["hub", "endpoint", "add", &format!("n{name}"), "--site", name, "--url", &node.at("")]).expect(0);
+    }
+    let forecast = || {
+        let said = admin.run(&["plan", "predict", "--interface", "border", "--since", "60d", "--held-out", "7", "--json"]);
+        (said.code == 0).then(|| said.json())
+    };
+    let document = until_some("the counters are in the archive", Duration::from_secs(150), forecast);
+    assert!(document["source"].as_str().unwrap().contains("counters of border"), "{document}");
+    let median = document["forecast"][0]["median_bit_s"].as_f64().unwrap();
+    let expected = 4e9 + 1e8 * (HOURS % 24) as f64;
+    assert!((median - expected).abs() < 3e8, "{median} and not {expected}: {document}");
+    // A path that was measured for minutes has too little history, which is said with its numbers.
+    let short = || {
+        let said = admin.run(&["plan", "predict", "--path", "alpha", "beta"]);
+        assert_eq!(said.code, 2, "{}", said.err);
+        said.err.contains("throughput of alpha to beta").then_some(said.err)
+    };
+    let why = until_some("the path has a history", Duration::from_secs(150), short);
+    assert!(why.contains("hours are too few") || why.contains("hour"), "{why}");
+    // The twin has the measured rate of the path over which something waits.
+    fs::write(a.data("bulk"), vec![1; 4 << 20]).unwrap();
+    admin.run(&["hub", "stop", "all", "--reason", "for the twin"]).expect(0);
+    let list = admin.write("list", &format!("{} {} {}\n", a.at("data/bulk"), b.at("data/in/bulk"), 4 << 20));
+    admin.submit(&["--files-from", &list]);
+    let measured = || Some(admin.run(&["plan", "twin"]).expect(0).text()).filter(|twin| twin.contains("# measured from"));
+    let twin = until_some("the twin has the measured path", Duration::from_secs(150), measured);
+    let rate = twin.split("# measured from").nth(1).unwrap();
+    assert!(rate.contains("rate = \"") && twin.contains("[route.r0]"), "{twin}");
+    let file = dir.write("twin.toml", &twin);
+    let simulated = dir.run(words!["plan", "simulate", file, "--json"]).expect(0).json();
+    assert!(simulated["work"][0]["last_s"].as_f64().unwrap() > 0.0, "{simulated}");
+}
+
+/// Hours of counters in the archive: six weeks.
+const HOURS: u64 = 42 * 24;
+
+/// A node that answers tests of a watch.
+fn responder() -> Node {
+    Setup::new().data_export("rw").arg("--responders").arg("stamp").start()
 }

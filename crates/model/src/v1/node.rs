@@ -65,6 +65,10 @@ pub struct Order {
     /// The congestion control of the streams, if both hosts have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
+    /// The SciTag of the traffic, 65 to 65535: 64 times the number of an experiment plus that of an activity (452: data challenge of the
+    /// SKA). The node reports each stream to its collectors of fireflies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scitag: Option<u16>,
     /// How long to keep trying without progress, seconds; default: 900.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_for_s: Option<u64>,
@@ -93,6 +97,7 @@ impl Order {
             streams: 0,
             paused: false,
             congestion: None,
+            scitag: None,
             retry_for_s: None,
             plain: false,
             node: None,

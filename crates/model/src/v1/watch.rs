@@ -115,11 +115,13 @@ pub enum AlarmKind {
     Host,
     /// The last measurement is too old.
     Stale,
+    /// A repeated exercise sustained less than it did before.
+    Exercise,
 }
 
 impl AlarmKind {
     /// All of them.
-    pub const ALL: [AlarmKind; 12] = [
+    pub const ALL: [AlarmKind; 13] = [
         AlarmKind::Silent,
         AlarmKind::Loss,
         AlarmKind::Throughput,
@@ -132,6 +134,7 @@ impl AlarmKind {
         AlarmKind::Clock,
         AlarmKind::Host,
         AlarmKind::Stale,
+        AlarmKind::Exercise,
     ];
 
     /// The name.
@@ -149,6 +152,7 @@ impl AlarmKind {
             AlarmKind::Clock => "clock",
             AlarmKind::Host => "host",
             AlarmKind::Stale => "stale",
+            AlarmKind::Exercise => "exercise",
         }
     }
 }
@@ -235,7 +239,7 @@ pub struct Alarm {
     pub evidence: String,
     /// The probable cause.
     pub cause: CauseKind,
-    /// The segment that is probably to blame: `link NAME`, `SITE`, `network`.
+    /// The segment that is probably to blame: `link NAME`, `SITE`, `network`; for a repeated exercise `exercise NAME`.
     pub segment: String,
     /// What to do.
     pub remedy: String,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use model::fault::Fault;
 use model::v1::probe::{self, all, disk, host, latency, route, tcp, udp};
-use model::v1::{self, hub, node, tune, watch};
+use model::v1::{self, exercise, hub, node, tune, watch};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Error, Value};
@@ -118,6 +118,10 @@ pub const DOCUMENTS: &[Document] = &[
     read::<node::ScratchPlace>("scratch-place"),
     read::<node::Measurements>("measurements"),
     read::<Vec<node::Found>>("measurements-found"),
+    read::<exercise::ExerciseProgress>("exercise-progress"),
+    read::<exercise::ExerciseStop>("exercise-stop"),
+    read::<exercise::ExerciseBoards>("exercise-boards"),
+    read::<exercise::ExerciseOutcome>("exercise-outcome"),
     read::<watch::Grid>("watch-grid"),
     read::<watch::History>("watch-history"),
     read::<watch::Alarms>("watch-alarms"),

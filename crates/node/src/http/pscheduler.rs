@@ -119,7 +119,7 @@ fn value(service: &HttpService, request: &ParticipantRequest) -> Outcome<Value> 
     match (&request.method, &parts[..]) {
         (Method::Get, []) => Ok(json!("This is the pScheduler API server of a Longhaul node")),
         (Method::Get, ["api"]) => Ok(json!(API_LEVEL)),
-        (Method::Get, ["hostname"]) => Ok(json!(super::fireflies::host_name())),
+        (Method::Get, ["hostname"]) => Ok(json!(crate::fireflies::host_name())),
         (Method::Get, ["clock"]) => Ok(clock()),
         (Method::Get, ["tests"]) => Ok(json!(["throughput"])),
         (Method::Get, ["tools"]) => tools(request),

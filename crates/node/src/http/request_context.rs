@@ -20,7 +20,7 @@ use web::{Headers, Method, Request};
 use super::HttpService;
 use super::callout::{CredentialFacts, Full, NO_CREDENTIAL, Question, Verdict};
 use super::etag::etag;
-use super::fireflies::FlowGuard;
+use crate::fireflies::FlowGuard;
 use super::refused::{Outcome, Refused, RequestFailure, refuse};
 use crate::access::{ResolvedPath, check_name};
 use crate::exports::is_reserved;

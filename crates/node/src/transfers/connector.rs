@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use auth::{Access, AccessKey, Fingerprint};
 use engine::dial::AdvertisedAddresses;
-use engine::session::{Connect, Session};
+use engine::session::{Connect, Session, StreamMarker};
 use engine::{Timeouts, Trust};
 use model::fault::Fault;
 use model::{HostPort, Refusal};
@@ -15,8 +15,10 @@ use super::Transfers;
 use super::remote_end::refused;
 use crate::access::AccessControl;
 use crate::dialling::Dialling;
+use crate::fireflies::{Fireflies, MarkedStreams};
 use crate::session_pool::{Destination, SessionPool};
 use arc_swap::ArcSwap;
+use web::scitag::SciTag;
 
 /// Connects transfers with other nodes and servers.
 pub(super) struct Connector {
@@ -31,6 +33,8 @@ pub(super) struct Connector {
     advertised_addresses: AdvertisedAddresses,
     /// How servers are dialled on behalf of clients.
     dialling: OnceLock<Arc<ArcSwap<Dialling>>>,
+    /// Where marked flows are reported.
+    fireflies: OnceLock<Arc<ArcSwap<Fireflies>>>,
 }
 
 impl Connector {
@@ -45,12 +49,21 @@ impl Connector {
             listen_address,
             advertised_addresses: AdvertisedAddresses::default(),
             dialling: OnceLock::new(),
+            fireflies: OnceLock::new(),
         }
     }
 
-    /// Sets how servers are dialled.
-    pub fn set_dialling(&self, dialling: Arc<ArcSwap<Dialling>>) {
+    /// Sets how servers are dialled, and where marked flows are reported.
+    pub fn set_outbound(&self, dialling: Arc<ArcSwap<Dialling>>, fireflies: Arc<ArcSwap<Fireflies>>) {
         let _ = self.dialling.set(dialling);
+        let _ = self.fireflies.set(fireflies);
+    }
+
+    /// Reports the streams of a transfer with a SciTag; none without a mark, or if nobody is to be told.
+    pub fn marker(&self, scitag: Option<u16>) -> Option<Arc<dyn StreamMarker>> {
+        let tag = SciTag::parse(&scitag?.to_string());
+        let fireflies = self.fireflies.get()?.load_full();
+        tag.is_marked().then(|| Arc::new(MarkedStreams { fireflies, tag }) as Arc<dyn StreamMarker>)
     }
 
     /// How servers are dialled.

@@ -33,6 +33,7 @@ pub(super) fn order(delegation: &DelegationOrder) -> Order {
         streams: native.steer.streams,
         paused: native.steer.paused,
         congestion: native.congestion.clone(),
+        scitag: None,
         retry_for_s: Some(delegation.retry_for_s),
         plain: delegation.plain,
         node: None,

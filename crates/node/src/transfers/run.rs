@@ -97,6 +97,7 @@ impl TransferRun<'_> {
             history: has_path.then(|| self.access_control.history()),
             path_shares: has_path.then(|| self.access_control.path_shares()),
             streams_max: self.access_control.policy().third_party.max_streams.into(),
+            marker: self.connector.marker(self.order.scitag).filter(|_| has_path),
             ..SessionParts::default()
         };
         let transfer = engine::transfer::Transfer {

@@ -1,5 +1,6 @@
 //! The answers, one function for each route.
 
+use model::v1::exercise::ExerciseOutcome;
 use model::v1::hub::Role;
 use model::v1::watch::{Acknowledgement, Alarms, Annotation, Health, Interfaces};
 use serde_json::json;
@@ -9,13 +10,15 @@ use super::{ApiResult, PREFIX, WatchRequest, json, with_body};
 use crate::archive::store::{ArchiveError, SeriesKey};
 use crate::config::PlaceKind;
 use crate::mesh::TestKind;
-use crate::{counters, directory, pages, time};
+use crate::{counters, directory, exercises, pages, time};
 
 const DAY_MS: i64 = 86_400_000;
 /// Rows of a history, and alarms of an answer, by default.
 const ROWS_DEFAULT: usize = 1_000;
 /// Alarms of one answer.
 const ALARMS_MAX: usize = 10_000;
+/// How far the clock of a controller may be ahead.
+const CLOCK_AHEAD_MAX_MS: i64 = 120_000;
 /// Characters of a note.
 const NOTE_CHARS_MAX: usize = 2_000;
 
@@ -60,6 +63,10 @@ pub(super) async fn history(request: WatchRequest) -> ApiResult {
     let (from, to) = if test == counters::TEST {
         request.viewer.require(Role::User)?;
         (request.required("from")?, String::new())
+    } else if test.starts_with(exercises::SERIES_PREFIX) {
+        // The sites of a flow are in its direction, and need not be watched.
+        request.viewer.require(Role::User)?;
+        (request.required("from")?, request.required("to")?)
     } else {
         visible_pair(&request)?
     };
@@ -158,6 +165,17 @@ pub(super) async fn record(request: WatchRequest) -> ApiResult {
     let kept = json!({"source": record.key.from, "target": record.key.to, "test": record.key.test});
     request.watch.take_record(record).await.map_err(unavailable)?;
     json(200, &kept)
+}
+
+pub(super) async fn exercise(request: WatchRequest) -> ApiResult {
+    let outcome: ExerciseOutcome = request.read("the outcome of an exercise")?;
+    exercises::check(&outcome).map_err(|why| Refused::new(400, why))?;
+    let at = time::parse(&outcome.began).filter(|at| *at <= time::now() + CLOCK_AHEAD_MAX_MS);
+    let at = at.ok_or_else(|| {
+        Refused::new(400, "began must be a time of RFC 3339, like 2026-11-01T10:00:00Z, and not in the future")
+    })?;
+    let alarms = request.watch.take_exercise(&outcome, at).await.map_err(unavailable)?;
+    json(200, &Alarms { alarms })
 }
 
 pub(super) async fn nodes(request: WatchRequest) -> ApiResult {

@@ -1,6 +1,7 @@
 //! The OpenAPI document (3.1) of the watch, made from the table of routes and the public types. A test compares it with the
 //! committed `docs/openapi-watch.json`.
 
+use model::v1::exercise::ExerciseOutcome;
 use model::v1::node::Problem;
 use model::v1::watch::{
     Acknowledgement, Alarm, Alarms, Annotation, Directory, Grid, History, Interfaces, Talkers, Why,
@@ -27,6 +28,7 @@ fn schemas() -> Map<String, Value> {
     add::<Acknowledgement>(&mut all);
     add::<Annotation>(&mut all);
     add::<Directory>(&mut all);
+    add::<ExerciseOutcome>(&mut all);
     add::<Interfaces>(&mut all);
     add::<Talkers>(&mut all);
     add::<Why>(&mut all);

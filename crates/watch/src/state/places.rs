@@ -18,23 +18,27 @@ pub(super) enum FaultLocation {
 
 /// The test that finds faults of a kind.
 pub(super) fn test_for(kind: AlarmKind) -> TestKind {
-    use AlarmKind::{Asymmetry, Clock, Delay, Host, Loss, Mtu, Queue, Reordering, Route, Silent, Stale, Throughput};
+    use AlarmKind::{
+        Asymmetry, Clock, Delay, Exercise, Host, Loss, Mtu, Queue, Reordering, Route, Silent, Stale, Throughput,
+    };
     match kind {
         Silent | Loss | Queue | Reordering | Delay | Clock | Host | Stale => TestKind::Latency,
-        Throughput | Asymmetry => TestKind::Throughput,
+        Throughput | Asymmetry | Exercise => TestKind::Throughput,
         Route | Mtu => TestKind::Path,
     }
 }
 
 /// Where a kind of fault is located; none for a kind without a location.
 pub(super) fn fault_location(kind: AlarmKind) -> Option<FaultLocation> {
-    use AlarmKind::{Asymmetry, Clock, Delay, Host, Loss, Mtu, Queue, Reordering, Route, Silent, Stale, Throughput};
+    use AlarmKind::{
+        Asymmetry, Clock, Delay, Exercise, Host, Loss, Mtu, Queue, Reordering, Route, Silent, Stale, Throughput,
+    };
     match kind {
         Loss | Throughput | Queue | Silent | Reordering | Mtu | Route | Delay | Asymmetry => {
             Some(FaultLocation::Segments)
         }
         Clock | Host => Some(FaultLocation::Hosts),
-        Stale => None,
+        Stale | Exercise => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod random_faults;
 
+use model::v1::exercise::{ExerciseFlowOutcome, ExerciseOutcome};
 use model::v1::flows::{Flows, Host, Window};
 use model::v1::node::{Delays, Found, StreamReport};
 use model::v1::watch::{AlarmKind, Health};
@@ -79,6 +80,42 @@ async fn measurements_become_grid_history_and_alarms() {
     let fewer = watch.history(&key, begin, now, 12).await.unwrap().rows.len();
     assert!((11..=12).contains(&fewer), "{fewer}");
     assert_eq!(watch.archive.cursor("a").await.unwrap(), 238);
+}
+
+/// The outcome of a run with one flow.
+fn nightly(sustained_bit_s: f64) -> ExerciseOutcome {
+    let flow = ExerciseFlowOutcome {
+        name: "push: a > d, files".into(),
+        from: "a".into(),
+        to: "d".into(),
+        sustained_bit_s,
+        goal_bit_s: Some(5e9),
+    };
+    ExerciseOutcome { exercise: "nightly".into(), began: String::new(), flows: vec![flow] }
+}
+
+#[tokio::test]
+async fn a_nightly_exercise_that_loses_a_tenth_raises_an_alarm_until_it_is_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (watch, mut changes) = watch(&dir).await;
+    let first = time::now() - 6 * 86_400_000;
+    for (night, rate) in [9.0e9, 9.4e9, 9.2e9].into_iter().enumerate() {
+        let at = first + night as i64 * 86_400_000;
+        assert_eq!(watch.take_exercise(&nightly(rate), at).await.unwrap(), []);
+    }
+    let raised = watch.take_exercise(&nightly(6e9), first + 3 * 86_400_000).await.unwrap();
+    assert!(raised[0].evidence.contains("sustained 6.00 Gbit/s, and 9.20 Gbit/s was the median of the 3"), "{raised:?}");
+    // Neither the tests of the mesh nor another configuration end it.
+    watch.judge_all_paths(time::now() + 3_600_000);
+    watch.replace(WatchPlan::of(Config::parse(CONFIG).unwrap()).unwrap());
+    assert_eq!(watch.alarms().iter().filter(|alarm| alarm.kind == AlarmKind::Exercise).count(), 1);
+    watch.take_exercise(&nightly(9.1e9), first + 4 * 86_400_000).await.unwrap();
+    assert!(watch.alarms().iter().all(|alarm| alarm.kind != AlarmKind::Exercise));
+    let changes = std::iter::from_fn(|| changes.try_recv().ok()).filter(|change| change.alarm().kind == AlarmKind::Exercise);
+    assert_eq!(changes.count(), 2, "it was raised, and it ended");
+    let key = SeriesKey { from: "a".into(), to: "d".into(), test: "exercise nightly: push: a > d, files".into() };
+    let history = watch.history(&key, first, time::now(), 100).await.unwrap();
+    assert_eq!((history.rows.len(), history.rows[3][1], history.rows[3][4]), (5, Some(6e9), Some(5e9)), "{history:?}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::super::process::{OutputForm, ProcessOutput};
 /// What a process has copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Copied {
-    /// Bytes of the file.
+    /// Bytes of its files.
     pub bytes: u64,
     /// TCP retransmissions, where the tool reports them.
     pub retransmits: Option<u64>,
@@ -18,9 +18,9 @@ pub(super) struct EndedClient<'a> {
     pub failure: Option<String>,
     /// What it printed.
     pub output: &'a ProcessOutput,
-    /// The size of the local target.
+    /// The size of the local targets.
     pub arrived: Option<u64>,
-    /// The size of the file by the order, bytes.
+    /// The size of the files by the order, bytes.
     pub expected: u64,
 }
 
@@ -38,9 +38,11 @@ pub(super) fn judge(form: OutputForm, ended: EndedClient<'_>) -> Result<Copied, 
     }
     let printed = match form {
         OutputForm::Bytes => {
+            // One line for each file.
             let text = String::from_utf8_lossy(&ended.output.stdout);
-            let bytes: Result<u64, _> = text.trim().parse();
-            Some(bytes.map_err(|_| format!("printed {text:?}, which is no number of bytes"))?)
+            let bytes: Result<u64, _> = text.split_whitespace().map(str::parse::<u64>).sum();
+            let bytes = bytes.ok().filter(|_| !text.trim().is_empty());
+            Some(bytes.ok_or_else(|| format!("printed {text:?}, which is no number of bytes"))?)
         }
         _ => None,
     };
@@ -72,13 +74,15 @@ mod tests {
 
     #[test]
     fn a_copy_has_the_size_that_was_ordered() {
-        assert_eq!(ended(None, "100", Some(100), OutputForm::Bytes), Ok(100));
+        assert_eq!(ended(None, "100\n", Some(100), OutputForm::Bytes), Ok(100));
+        assert_eq!(ended(None, "60\n40\n", Some(100), OutputForm::Bytes), Ok(100));
         assert_eq!(ended(None, "", None, OutputForm::Nothing), Ok(100));
         for (printed, arrived) in [("99", None), ("99", Some(100)), ("100", Some(99))] {
             let short = ended(None, printed, arrived, OutputForm::Bytes);
             assert_eq!(short, Err("copied 99 bytes, and the order says 100".to_owned()));
         }
         assert!(ended(None, "x", None, OutputForm::Bytes).unwrap_err().contains("no number of bytes"));
+        assert!(ended(None, "", None, OutputForm::Bytes).is_err());
     }
 
     #[test]

@@ -19,8 +19,8 @@ use super::outcome::Copied;
 
 /// The progress of a run.
 pub(super) struct ToolRunProgress {
-    /// Files that no client has taken yet.
-    pub waiting: VecDeque<CheckedFile>,
+    /// The files of processes that no client has taken yet.
+    pub waiting: VecDeque<Vec<CheckedFile>>,
     /// The processes that run.
     pub running: Vec<RunningClient>,
     /// Threads that still take files.
@@ -51,9 +51,9 @@ pub(super) struct ToolRunProgress {
 pub(super) struct RunningClient {
     /// Its id, which is that of its group.
     pub process: Pid,
-    /// The local file that grows.
-    pub target: Option<PathBuf>,
-    /// The size of its file, bytes; 0 where it is not known.
+    /// The local files that grow.
+    pub targets: Vec<PathBuf>,
+    /// The size of its files, bytes; 0 where it is not known.
     pub bytes: u64,
     /// The bytes that the process reports itself.
     pub live: Arc<AtomicU64>,
@@ -61,7 +61,7 @@ pub(super) struct RunningClient {
 
 impl ToolRunProgress {
     /// The progress of a run that has not begun.
-    pub fn new(waiting: VecDeque<CheckedFile>, deadline: Instant, started: String) -> ToolRunProgress {
+    pub fn new(waiting: VecDeque<Vec<CheckedFile>>, deadline: Instant, started: String) -> ToolRunProgress {
         ToolRunProgress {
             waiting,
             running: Vec::new(),
@@ -92,11 +92,11 @@ impl ToolRunProgress {
         }
     }
 
-    /// Counts a file that was tried. A process that was ended because the run is stopped has not failed.
-    pub fn count(&mut self, copied: Result<Copied, String>) {
+    /// Counts the files of a process that has ended. A process that was ended because the run is stopped has not failed.
+    pub fn count(&mut self, files: u64, copied: Result<Copied, String>) {
         match copied {
             Ok(copied) => {
-                self.files_done += 1;
+                self.files_done += files;
                 self.bytes_done += copied.bytes;
                 if let Some(retransmits) = copied.retransmits {
                     *self.retransmits.get_or_insert(0) += retransmits;
@@ -104,7 +104,7 @@ impl ToolRunProgress {
             }
             Err(_) if self.stop.is_some() => {}
             Err(why) => {
-                self.files_failed += 1;
+                self.files_failed += files;
                 self.add_error(why);
             }
         }
@@ -133,7 +133,7 @@ impl RunningClient {
             // iperf3 has no files: it reads from its sockets, or writes to them.
             (OutputForm::Iperf3, ToolRunDirection::Get) => io.read,
             (OutputForm::Iperf3, ToolRunDirection::Put) => io.written,
-            (_, ToolRunDirection::Get) => self.target.as_deref().map_or(0, local_file::size).max(io.written),
+            (_, ToolRunDirection::Get) => self.targets.iter().map(|path| local_file::size(path)).sum::<u64>().max(io.written),
             (_, ToolRunDirection::Put) => io.read,
         };
         if self.bytes == 0 { seen } else { seen.min(self.bytes) }
@@ -155,28 +155,28 @@ mod tests {
     #[test]
     fn files_bytes_and_retransmissions_add_up() {
         let mut run = progress();
-        run.count(copied(5, None));
+        run.count(1, copied(5, None));
         assert_eq!(run.retransmits, None);
-        run.count(copied(7, Some(2)));
-        run.count(copied(0, Some(1)));
-        run.count(Err("no".into()));
+        run.count(1, copied(7, Some(2)));
+        run.count(1, copied(0, Some(1)));
+        run.count(1, Err("no".into()));
         assert_eq!((run.files_done, run.files_failed, run.bytes_done, run.retransmits), (3, 1, 12, Some(3)));
-        (0..100).for_each(|_| run.count(Err("no".into())));
+        (0..100).for_each(|_| run.count(1, Err("no".into())));
         assert_eq!((run.files_failed, run.errors.len()), (101, ERRORS_MAX));
     }
 
     #[test]
     fn a_run_has_one_of_four_states() {
         let mut run = progress();
-        run.count(copied(1, None));
+        run.count(1, copied(1, None));
         assert_eq!(run.state(2), ToolRunState::Running);
         run.ended = Some("later".into());
         assert_eq!((run.state(1), run.state(2)), (ToolRunState::Done, ToolRunState::Stopped));
-        run.count(Err("no".into()));
+        run.count(1, Err("no".into()));
         assert_eq!(run.state(2), ToolRunState::Failed);
         // A process that was ended with its run is not an error.
         run.stop = Some(StopCause::Order);
-        run.count(Err("killed".into()));
+        run.count(1, Err("killed".into()));
         assert_eq!((run.files_failed, run.errors.len(), run.state(3)), (1, 1, ToolRunState::Stopped));
     }
 }

@@ -4,7 +4,7 @@ use model::v1::hub::Role;
 use web::routes::{Answer, Route};
 
 use super::{change, get};
-use crate::api::{Handler, actions, folders, jobs, plan, repeats, session, share_links, sign_in, site_catalogue};
+use crate::api::{Handler, actions, exercises, folders, jobs, plan, repeats, session, share_links, sign_in, site_catalogue};
 
 const USER: Option<Role> = Some(Role::User);
 const OPERATOR: Option<Role> = Some(Role::Operator);
@@ -302,6 +302,36 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         None,
         &[Answer::json(200, "the ended repeat", "Repeat"), Answer::problem(404, "no such repeat")],
         handler!(USER, repeats::end),
+    ),
+    get(
+        "/api/v1/exercises",
+        "exercises",
+        "Lists the runs of exercises on the board: what their flows achieve, their goals, who is behind and why",
+        &[],
+        &[Answer::json(200, "the runs, those with the latest reports first", "ExerciseBoards")],
+        handler!(USER, exercises::list),
+    ),
+    change(
+        "PUT",
+        "/api/v1/exercises/{id}",
+        exercises::REPORT,
+        "Reports the state of a run, which the controller does every second; the answer says whether the run shall stop",
+        Some("ExerciseProgress"),
+        &[
+            Answer::json(200, "whether the run shall stop, and who says so", "ExerciseStop"),
+            Answer::problem(404, "the run belongs to another member"),
+            Answer::problem(409, "the member has too many runs on the board"),
+        ],
+        handler!(USER, exercises::report),
+    ),
+    change(
+        "PUT",
+        "/api/v1/exercises/{id}/stop",
+        "stopExercise",
+        "Stops a run: its controller ends all flows and removes all scratch places as soon as it reports",
+        None,
+        &[Answer::json(200, "the run", "ExerciseBoard"), Answer::problem(404, "no such run")],
+        handler!(USER, exercises::stop),
     ),
     get(
         "/api/v1/actions",

@@ -64,6 +64,7 @@ fn lab_site(name: &str, rig: &LabRig<'_>) -> Result<RunSite, Failure> {
         peer: address.peer,
         scheme: "https",
         agent,
+        servers: rig.servers(name),
     })
 }
 
@@ -93,6 +94,7 @@ fn real_site(name: &str, site: &ExerciseSite, file_dir: &Path) -> Result<RunSite
         key,
         scheme: "https",
         agent,
+        servers: site.servers.clone(),
     })
 }
 

@@ -19,7 +19,7 @@ pub fn run(args: &ExerciseList, printer: &Printer) -> Result<Exit, Failure> {
     }
     for exercise in &SHIPPED {
         let read = Exercise::read(exercise.text).map_err(|problem| Failure::local(problem.to_string()))?;
-        printer.line(&format!("{:<14} {}", exercise.name, read.title));
+        printer.line(&format!("{:<34} {}", exercise.name, read.title));
     }
     Ok(Exit::Done)
 }

@@ -33,7 +33,11 @@ pub fn run(args: &ExerciseReport, printer: &Printer) -> Result<Exit, Failure> {
     Ok(if has_regression { Exit::Failed } else { Exit::Done })
 }
 
-fn read(dir: &Path) -> Result<RunRecord, Failure> {
+/// Reads the record in the directory of a run.
+///
+/// # Errors
+/// There is none, or it cannot be read.
+pub fn read(dir: &Path) -> Result<RunRecord, Failure> {
     let file = dir.join(RECORD);
     let shown = file.display();
     let text = std::fs::read_to_string(&file).map_err(|error| {

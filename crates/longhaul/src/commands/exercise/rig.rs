@@ -1,6 +1,6 @@
 //! The lab of an exercise: an emulated network with a node at each site, and agents where clients of other tools run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use exercise::{Exercise, FaultKind, FlowTool, LabNetwork};
 use lab::{Lab, Scenario};
 use parking_lot::Mutex;
 
+use super::tool_servers::{self, ToolServer};
 use crate::emulated::{Launcher, Process, Relay, Service, SiteNetwork};
 use crate::failure::Failure;
 
@@ -29,6 +30,8 @@ pub struct LabRig<'a> {
     stop: &'a AtomicBool,
     nodes: BTreeMap<String, RigNode>,
     agents: BTreeMap<String, RigAgent>,
+    /// Servers of other tools, by the site and the tool.
+    servers: BTreeMap<(String, &'static str), ToolServer>,
 }
 
 /// The node of a site.
@@ -79,10 +82,16 @@ impl<'a> LabRig<'a> {
             stop,
             nodes: BTreeMap::new(),
             agents: BTreeMap::new(),
+            servers: BTreeMap::new(),
         };
         for site in exercise.used_sites() {
             let node = rig.start_node(site)?;
             rig.nodes.insert(site.to_owned(), node);
+        }
+        for (site, tool) in sources_of_clients(exercise) {
+            let Some(tool) = tool_servers::with_server(tool) else { continue };
+            let server = tool_servers::start(tool, &rig.launcher(), site, &rig.scratch(site))?;
+            rig.servers.insert((site.to_owned(), tool), server);
         }
         for site in targets_of_clients(exercise) {
             let agent = rig.start_agent(site)?;
@@ -101,6 +110,17 @@ impl<'a> LabRig<'a> {
     pub fn agent(&self, site: &str) -> Option<LabAddress> {
         let agent = self.agents.get(site)?;
         Some(LabAddress { control: agent.relay.address, peer: String::new(), key: agent.key.clone() })
+    }
+
+    /// The servers of other tools at a site: the name of the tool, and the URL of the directory of all scratch places.
+    pub fn servers(&self, site: &str) -> BTreeMap<String, String> {
+        let of_site = self.servers.iter().filter(|((at, _), _)| at == site);
+        of_site.map(|((_, tool), server)| ((*tool).to_owned(), server.url.clone())).collect()
+    }
+
+    /// The directory of the scratch places of a site.
+    fn scratch(&self, site: &str) -> PathBuf {
+        self.dir.join(format!("scratch-{site}"))
     }
 
     /// What is emulated, in a sentence.
@@ -125,7 +145,7 @@ impl<'a> LabRig<'a> {
     }
 
     fn serve(&self, site: &str, state: &Path) -> Result<Service, Failure> {
-        let scratch = self.dir.join(format!("scratch-{site}"));
+        let scratch = self.scratch(site);
         fs::create_dir_all(&scratch).map_err(|error| cannot("make a directory", &error))?;
         let listen = self.network.listen(site, NODE_PORT)?;
         let words = ["serve", "--listen", &listen, "--responders", "iperf3", "--state"].map(str::to_owned).into_iter();
@@ -240,15 +260,24 @@ fn scenario(network: &LabNetwork) -> Result<Scenario, Failure> {
     read.map_err(|problem| Failure::usage(format!("{name}: {problem}")))
 }
 
-/// The sites that need an agent: clients of other tools run at the target of their flow.
-fn targets_of_clients(exercise: &Exercise) -> Vec<&str> {
+/// The flows of clients of other tools: the sites, and the tool.
+fn client_flows(exercise: &Exercise) -> impl Iterator<Item = (&str, &str, &str)> {
     let searched = exercise.search.iter().map(|search| &search.flow);
     let flows = exercise.flows().map(|(_, flow)| flow).chain(searched);
-    let mut sites: Vec<&str> =
-        flows.filter(|flow| matches!(flow.class.tool, FlowTool::Client(_))).map(|flow| flow.to.as_str()).collect();
-    sites.sort_unstable();
-    sites.dedup();
-    sites
+    flows.filter_map(|flow| match &flow.class.tool {
+        FlowTool::Client(tool) => Some((flow.from.as_str(), flow.to.as_str(), tool.as_str())),
+        FlowTool::Longhaul | FlowTool::Hub => None,
+    })
+}
+
+/// The sites that need an agent: clients of other tools run at the target of their flow.
+fn targets_of_clients(exercise: &Exercise) -> BTreeSet<&str> {
+    client_flows(exercise).map(|(_, to, _)| to).collect()
+}
+
+/// The sites from which clients of other tools fetch, and these tools.
+fn sources_of_clients(exercise: &Exercise) -> BTreeSet<(&str, &str)> {
+    client_flows(exercise).map(|(from, _, tool)| (from, tool)).collect()
 }
 
 fn cannot(what: &str, error: &std::io::Error) -> Failure {

@@ -4,15 +4,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
 
 use exercise::record::RunRecord;
-use exercise::run::{RunError, RunInputs, RunLab, RunState, run as run_exercise};
+use exercise::run::{RunError, RunInputs, RunLab, run as run_exercise};
 use exercise::{Exercise, feasible, grade, page, shipped};
 use model::Exit;
 use model::fault::Fault;
+use model::v1::exercise::ExerciseProgress;
 use parking_lot::Mutex;
+use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use super::board::BoardReporter;
 use super::connect::{ConnectedSites, connect};
 use super::rig::LabRig;
 use crate::args::{ExerciseRun, HubOption};
@@ -69,11 +73,11 @@ impl LoadedExercise {
     }
 }
 
-/// Runs the command.
+/// Reads the exercise of the command, and compares its goals with what its links give. None if that was all that was asked for.
 ///
 /// # Errors
-/// The file is not an exercise, its goals cannot be met, or nothing can begin.
-pub fn run(args: &ExerciseRun, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+/// The file is not an exercise, or its goals cannot be met.
+pub fn checked(args: &ExerciseRun, printer: &Printer) -> Result<Option<LoadedExercise>, Failure> {
     let loaded = load(&args.exercise)?;
     let shortfalls = feasible::shortfalls(&loaded.exercise);
     for shortfall in &shortfalls {
@@ -83,24 +87,39 @@ pub fn run(args: &ExerciseRun, settings: &Settings, printer: &Printer) -> Result
         let message = "the goals cannot be met, and nothing was begun; change the file, or run it with --anyway";
         return Err(Failure::usage(message));
     }
-    if args.dry_run {
-        let flows = loaded.exercise.flows().count();
-        printer.line(&format!(
-            "{} is valid: {flows} flows between {} sites",
-            loaded.name,
-            loaded.exercise.used_sites().len()
-        ));
-        return Ok(Exit::Done);
+    if !args.dry_run {
+        return Ok(Some(loaded));
     }
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("exercise-{}", loaded.name)));
-    fs::create_dir_all(&out).map_err(|error| cannot_write(&out, &error))?;
-    let record = run_loaded(&loaded, &args.at, settings, printer)?;
-    write(&out, &loaded, &record)?;
+    let flows = loaded.exercise.flows().count();
+    let sites = loaded.exercise.used_sites().len();
+    printer.line(&format!("{} is valid: {flows} flows between {sites} sites", loaded.name));
+    Ok(None)
+}
+
+/// The directory of the command's runs.
+pub fn out_dir(args: &ExerciseRun, loaded: &LoadedExercise) -> PathBuf {
+    args.out.clone().unwrap_or_else(|| PathBuf::from(format!("exercise-{}", loaded.name)))
+}
+
+/// Runs an exercise once, writes its record and page to a directory, and prints its grades.
+///
+/// # Errors
+/// The directory cannot be written, or nothing can begin.
+pub fn run_once(
+    loaded: &LoadedExercise,
+    out: &Path,
+    hub: &HubOption,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<RunRecord, Failure> {
+    fs::create_dir_all(out).map_err(|error| cannot_write(out, &error))?;
+    let record = run_loaded(loaded, hub, settings, printer)?;
+    write(out, loaded, &record)?;
     for line in page::lines(&record) {
         printer.line(&line);
     }
     printer.line(&format!("{}", out.join(PAGE).display()));
-    Ok(exit_of(&record))
+    Ok(record)
 }
 
 /// Runs an exercise until its end or a signal, in its lab if it has one.
@@ -113,16 +132,47 @@ pub fn run_loaded(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<RunRecord, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let registered = signal_hook::flag::register(signal, Arc::clone(&stop));
-        registered.map_err(|error| Failure::local(format!("cannot handle signals: {error}")))?;
+    let signals = StopSignals::new()?;
+    Controller { loaded, hub, settings, printer, stop: signals.flag() }.run()
+}
+
+/// A flag that SIGINT and SIGTERM set, as long as this lives.
+pub struct StopSignals {
+    flag: Arc<AtomicBool>,
+    registered: Vec<SigId>,
+}
+
+impl StopSignals {
+    /// Begins to handle these signals.
+    ///
+    /// # Errors
+    /// They cannot be handled.
+    pub fn new() -> Result<StopSignals, Failure> {
+        let mut signals = StopSignals { flag: Arc::default(), registered: Vec::new() };
+        for signal in [SIGINT, SIGTERM] {
+            let registered = signal_hook::flag::register(signal, Arc::clone(&signals.flag));
+            let registered = registered.map_err(|error| Failure::local(format!("cannot handle signals: {error}")))?;
+            signals.registered.push(registered);
+        }
+        Ok(signals)
     }
-    Controller { loaded, hub, settings, printer, stop: &stop }.run()
+
+    /// The flag.
+    pub fn flag(&self) -> &Arc<AtomicBool> {
+        &self.flag
+    }
+}
+
+impl Drop for StopSignals {
+    fn drop(&mut self) {
+        for registered in self.registered.drain(..) {
+            signal_hook::low_level::unregister(registered);
+        }
+    }
 }
 
 /// Done if all goals were met and nothing is missing.
-fn exit_of(record: &RunRecord) -> Exit {
+pub fn exit_of(record: &RunRecord) -> Exit {
     match (&record.stopped, grade::is_complete(record)) {
         (Some(_), _) => Exit::Interrupted,
         (None, true) => Exit::Done,
@@ -156,8 +206,8 @@ impl Controller<'_> {
         for (site, why) in &left_out {
             self.printer.line(&format!("{site} is left out: {why}"));
         }
-        let wants_hub = exercise.flows().any(|(_, flow)| flow.class.tool == exercise::FlowTool::Hub);
-        let hub = wants_hub.then(|| hub_client::api(self.hub, self.settings)).transpose()?;
+        let hub = self.hub_api()?;
+        let board = hub.clone().map(BoardReporter::new);
         let shown = Mutex::new(String::new());
         let inputs = RunInputs {
             exercise,
@@ -166,14 +216,37 @@ impl Controller<'_> {
             hub,
             lab: rig.map(|rig| rig as &dyn RunLab),
             stop: self.stop,
-            observe: &|state| self.show(state, &shown),
+            observe: &|state| {
+                self.show(&state, &shown);
+                board.iter().for_each(|board| board.note(state.clone()));
+            },
             facts: self.facts(rig),
         };
-        run_exercise(&inputs).map_err(failure)
+        let Some(board) = &board else { return run_exercise(&inputs).map_err(failure) };
+        std::thread::scope(|scope| {
+            let (over, is_over) = mpsc::channel();
+            scope.spawn(move || board.run(&is_over, self.stop));
+            let mut outcome = run_exercise(&inputs).map_err(failure);
+            drop(over);
+            if let (Ok(record), Some(by)) = (&mut outcome, board.stopped_by()) {
+                record.stopped = Some(format!("stopped by {by} at the hub"));
+            }
+            board.end(outcome.as_ref().map_or_else(|failure| failure.message.clone(), grade::verdict));
+            outcome
+        })
+    }
+
+    /// The hub that is named. Flows by a hub need one; others are shown on its board.
+    fn hub_api(&self) -> Result<Option<hubapi::Api>, Failure> {
+        let wants_hub = self.loaded.exercise.flows().any(|(_, flow)| flow.class.tool == exercise::FlowTool::Hub);
+        if !wants_hub && hub_client::origin(self.hub).is_err() {
+            return Ok(None);
+        }
+        hub_client::api(self.hub, self.settings).map(Some)
     }
 
     /// Prints what the run does, whenever that changes.
-    fn show(&self, state: &RunState, shown: &Mutex<String>) {
+    fn show(&self, state: &ExerciseProgress, shown: &Mutex<String>) {
         let mut shown = shown.lock();
         if *shown != state.doing && self.printer.is_chatty() {
             self.printer.line(&format!("{:5.0} s  {}", state.seconds, state.doing));
@@ -192,7 +265,8 @@ impl Controller<'_> {
     }
 }
 
-fn now() -> model::Timestamp {
+/// The time of the clock.
+pub fn now() -> model::Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     model::Timestamp { seconds: since.as_secs() as i64, nanos: 0 }
 }

@@ -11,7 +11,7 @@ use web::copy::outcome::CopyOutcome;
 use web::scitag::SciTag;
 use web::{Client, ClientError, Dialer, HttpUrl};
 
-use crate::http::fireflies::{Fireflies, FlowGuard};
+use crate::fireflies::{Fireflies, FlowGuard};
 use crate::http::refused::status_in_store;
 use crate::meters::{JobOutcome, WorkMeter};
 

@@ -17,7 +17,7 @@ pub fn rate(bit_s: f64) -> String {
 /// The test that shows an alarm of a kind.
 pub fn shown_by(kind: AlarmKind) -> TestKind {
     match kind {
-        AlarmKind::Throughput | AlarmKind::Asymmetry => TestKind::Throughput,
+        AlarmKind::Throughput | AlarmKind::Asymmetry | AlarmKind::Exercise => TestKind::Throughput,
         AlarmKind::Route | AlarmKind::Mtu => TestKind::Path,
         _ => TestKind::Latency,
     }

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, UdpSocke
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use engine::session::StreamMarker;
 use model::Timestamp;
 use model::tcp::TcpInfo;
 use web::client::Prepare;
@@ -176,6 +177,24 @@ impl Drop for FlowGuard {
         if let Some(flow) = &self.0 {
             flow.report(FlowState::End);
         }
+    }
+}
+
+/// Reports the streams of a transfer: each is a flow from where it begins to carry the transfer until it ends.
+pub(crate) struct MarkedStreams {
+    pub fireflies: Arc<Fireflies>,
+    pub tag: SciTag,
+}
+
+impl std::fmt::Debug for MarkedStreams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MarkedStreams").field("tag", &self.tag).finish_non_exhaustive()
+    }
+}
+
+impl StreamMarker for MarkedStreams {
+    fn begin(&self, socket: &TcpStream, is_sender: bool) -> Box<dyn Send> {
+        Box::new(self.fireflies.begin(self.tag, socket, is_sender))
     }
 }
 
