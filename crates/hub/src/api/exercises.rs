@@ -14,7 +14,7 @@ const KEPT_MS: i64 = 7 * 86_400_000;
 /// Runs on the board.
 const BOARD_MAX: i64 = 100;
 /// Runs of one owner.
-const RUNS_PER_OWNER_MAX: usize = 50;
+const RUNS_PER_OWNER_MAX: i64 = 50;
 /// Flows of a report: an exercise has no more.
 const FLOWS_MAX: usize = 1_000;
 
@@ -46,8 +46,8 @@ pub(super) async fn report(request: ApiRequest) -> ApiResult {
 
 /// Refuses a new run of a member that has very many on the board.
 async fn require_room(request: &ApiRequest) -> Result<(), Refused> {
-    let all = request.hub.database.exercises(i64::MAX).await.map_err(refused)?;
-    let own = all.iter().filter(|row| row.owner == request.member.owner && time::now() - row.reported < KEPT_MS).count();
+    let since = time::now() - KEPT_MS;
+    let own = request.hub.database.exercises_of(&request.member.owner, since).await.map_err(refused)?;
     if own < RUNS_PER_OWNER_MAX {
         return Ok(());
     }

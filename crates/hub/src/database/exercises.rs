@@ -70,6 +70,15 @@ impl Database {
         sqlx::query(sql).bind(limit).fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 
+    /// The number of runs of an owner whose last report came after `since`.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn exercises_of(&self, owner: &str, since: i64) -> Result<i64> {
+        let sql = "SELECT COUNT(*) FROM exercises WHERE owner = $1 AND reported > $2";
+        Ok(sqlx::query(sql).bind(owner).bind(since).fetch_one(&self.pool).await?.try_get(0)?)
+    }
+
     /// Notes that a member stops a run. The first one to do so is kept.
     ///
     /// # Errors

@@ -74,11 +74,9 @@ impl BoardReporter {
     /// Reports how the run ended. A hub that cannot be reached shows its last state.
     pub fn end(&self, result: String) {
         let mut latest = self.latest.lock();
-        let mut progress = latest.take().unwrap_or_default();
-        for flow in &mut progress.flows {
-            flow.is_active = false;
-        }
-        *latest = Some(ExerciseProgress { result: Some(result), ..progress });
+        // The last rates say nothing about the whole run: its report does.
+        let progress = latest.take().unwrap_or_default();
+        *latest = Some(ExerciseProgress { flows: Vec::new(), result: Some(result), ..progress });
         drop(latest);
         if let Err(error) = self.report() {
             Printer::note(&format!("the board of the hub does not get the result of this run: {error}"));

@@ -242,7 +242,14 @@ impl Controller<'_> {
         if !wants_hub && hub_client::origin(self.hub).is_err() {
             return Ok(None);
         }
-        hub_client::api(self.hub, self.settings).map(Some)
+        match hub_client::api(self.hub, self.settings) {
+            Ok(hub) => Ok(Some(hub)),
+            Err(failure) if wants_hub => Err(failure),
+            Err(failure) => {
+                Printer::note(&format!("this run is not on the board of the hub: {}", failure.message));
+                Ok(None)
+            }
+        }
     }
 
     /// Prints what the run does, whenever that changes.
