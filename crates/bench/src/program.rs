@@ -34,13 +34,14 @@ pub struct Binary {
 }
 
 impl Binary {
-    /// The path of the binary, whether or not it exists.
+    /// The absolute path of the binary, whether or not it exists.
     ///
     /// # Errors
-    /// The kernel does not report the path of this program.
+    /// The kernel does not report the path of this program, or the working directory.
     pub fn path(&self) -> Result<PathBuf> {
         match &self.longhaul {
-            Some(longhaul) => Ok(longhaul.clone()),
+            // Processes of a lab have another working directory.
+            Some(longhaul) => Ok(std::path::absolute(longhaul)?),
             None => Ok(build_directory()?.join("longhaul")),
         }
     }
