@@ -66,7 +66,7 @@ fn run(args: &Args) -> Result<bool> {
     }
     let head = format!(
         "- Date: {}\n- Machine: {}\n- Command: `make bench-watch`\n- **Everything here is emulated**: six sites of 100 Mbit/s, RTT 6 to 46 ms, four members of a core, {LATENCY_RATE} packets/s \
-         of latency on each of 15 paths (in a compressed minute a third of the usual 600), TCP of 2 s every 75 s on nine. Times of the judge are {SCALE:.4} of the usual ones: a second stands for a minute\n- Emulator: {}\n",
+         of latency on each of 15 paths (in a compressed minute a sixth of the usual 600), TCP of 2 s every 75 s on nine. Times of the judge are {SCALE:.4} of the usual ones: a second stands for a minute\n- Emulator: {}\n",
         machine::date(),
         machine::describe("emulated network")?,
         limited.as_deref().unwrap_or("it was not the limit"),
@@ -100,7 +100,8 @@ fn seconds(after: Option<Duration>) -> String {
 fn markdown(head: &str, trials: &Trials, yellow: &[Option<Duration>], year: Option<usize>) -> (String, bool) {
     let mut text = format!("# Faults in a mesh, and the alarms of a watch\n\n{head}\n");
     text += "A fault is found when an alarm is raised for a path and direction that it affects. The cause, direction and segment of most alarms of these paths, an hour of \
-             compressed time later (for faults that only TCP shows: when all pairs have been tested once more), are compared with the truth. All faults of a round are \
+             compressed time later, are compared with the truth: for losses three hours, which have the packets of half an hour; for faults that only TCP shows when all pairs have been \
+             tested once more. All faults of a round are \
              present at the same time. The last column is perfSONAR's dashboard with its shipped thresholds on the same packets (loss of 600 packets yellow from 1 %; \
              its thresholds of throughput are 2 and 5 Gbit/s, whatever the link gives: red before and after).\n\n";
     text += "| fault | found after | named | | 1 % dashboard |\n|---|---|---|---|---|\n";

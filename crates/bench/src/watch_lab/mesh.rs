@@ -25,8 +25,8 @@ pub const SITES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 pub const REFLECTOR: &str = "g";
 /// The factor on the times of the judge.
 pub const SCALE: f64 = 1.0 / 60.0;
-/// Packets of latency on a path in each direction, per second.
-pub const LATENCY_RATE: u32 = 200;
+/// Packets of latency on a path in each direction, per second: the most that a watch orders.
+pub const LATENCY_RATE: u32 = 100;
 /// The interval of the TCP tests of a pair: long enough for six tests of two seconds, and the time that is kept free between them.
 pub const TCP_EVERY: Duration = Duration::from_secs(75);
 /// TCP tests of a pair after which the judge knows its normal rate.
@@ -279,7 +279,7 @@ fn configuration(tables: &[String]) -> String {
     for (from, to) in known {
         text += &format!("[[path]]\nfrom = \"{from}\"\nto = \"{to}\"\nsegments = [\"core\"]\n");
     }
-    // Half of the usual ports: in a compressed minute a path sends a third of its usual packets, and with eight ports each would have
+    // Half of the usual ports: in a compressed minute a path sends a sixth of its usual packets, and with eight ports each would have
     // too few to distinguish the members of the core.
     let latency = format!("latency = {{ rate = {LATENCY_RATE}, report = \"1s\", ports = 4 }}\nthroughput = false\n");
     let named: Vec<String> = pairs.iter().map(|(from, to)| format!("[\"{from}\", \"{to}\"]")).collect();

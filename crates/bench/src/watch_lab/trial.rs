@@ -11,6 +11,9 @@ use super::mesh::{Mesh, passes};
 
 /// The time from when all faults of a round are found until its alarms are judged: an hour of compressed time.
 const SETTLE: Duration = Duration::from_secs(60);
+/// The same for losses: three hours of compressed time. A compressed minute has a sixth of its usual packets, and a cause and a place are decided by
+/// counts of lost packets: so these are the packets of half an hour.
+const SETTLE_LOSS: Duration = Duration::from_secs(180);
 /// The same for faults that TCP tests find: until all pairs have been tested once more.
 const SETTLE_TCP: Duration = Duration::from_secs(100);
 /// The longest wait after a round for all alarms to end.
@@ -67,8 +70,12 @@ fn run_round(mesh: &Mesh<'_>, round: &Round, trials: &mut Trials) -> Result<()> 
     let begun_time = SystemTime::now();
     round.faults.iter().try_for_each(|fault| mesh.apply(&fault.method, true))?;
     let mut found: Vec<Option<Duration>> = vec![None; round.faults.len()];
-    let is_tcp = round.faults.iter().any(|fault| fault.kinds.contains(&AlarmKind::Throughput));
-    let settle = if is_tcp { SETTLE_TCP } else { SETTLE };
+    let is_found_by = |kind| round.faults.iter().any(|fault| fault.kinds.contains(&kind));
+    let settle = match (is_found_by(AlarmKind::Throughput), is_found_by(AlarmKind::Loss)) {
+        (true, _) => SETTLE_TCP,
+        (false, true) => SETTLE_LOSS,
+        (false, false) => SETTLE,
+    };
     let mut all_found = None;
     let raised = loop {
         mesh.wait(POLL_INTERVAL)?;
