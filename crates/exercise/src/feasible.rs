@@ -66,6 +66,13 @@ fn of_phase(exercise: &Exercise, phase: &ExercisePhase) -> Vec<Shortfall> {
             sum.flows += 1;
         }
     }
+    for goal in &phase.site_goals {
+        let interface = exercise.sites.get(&goal.site).and_then(|site| site.interface_bit_s);
+        let Some(given_bit_s) = interface else { continue };
+        let direction = if goal.sends { "sending" } else { "receiving" };
+        let what = format!("the interface of {}, {direction} (the goal of the site)", goal.site);
+        sums.insert(what, Sum { asked_bit_s: goal.goal_bit_s * HEADERS, given_bit_s, flows: 1 });
+    }
     let too_much = sums.into_iter().filter(|(_, sum)| sum.asked_bit_s > sum.given_bit_s);
     too_much
         .map(|(what, Sum { asked_bit_s, given_bit_s, flows })| Shortfall {
@@ -128,6 +135,16 @@ mod tests {
         assert!((all[0].asked_bit_s - 19.6e9).abs() < 1.0 && all[0].flows == 2);
         let text = all[0].to_string();
         assert!(text.contains("19.6 Gbit/s") && text.contains("8.00 Gbit/s") && text.contains("40 %"), "{text}");
+    }
+
+    #[test]
+    fn the_goal_of_a_site_must_fit_its_interface() {
+        let text = "[exercise]\ntitle = \"t\"\n[site.a]\nnode = \"https://a:1\"\ninterface = \"10Gbit/s\"\n[site.b]\nnode = \"https://b:1\"\n\
+             [class.x]\nsize = \"1GB\"\n[[phase]]\nname = \"p\"\n[[phase.flow]]\nfrom = \"a\"\nto = \"b\"\nclass = \"x\"\n\
+             [[phase.site]]\nname = \"a\"\nsends = \"9.9Gbit/s\"\nreceives = \"1Gbit/s\"\n";
+        let all = shortfalls(&Exercise::read(text).unwrap());
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].what, "the interface of a, sending (the goal of the site)");
     }
 
     #[test]

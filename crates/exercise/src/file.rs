@@ -171,6 +171,19 @@ pub struct ExercisePhase {
     pub flows: Vec<ExerciseFlow>,
     /// What is broken in it.
     pub faults: Vec<PhaseFault>,
+    /// What its sites should sustain, all of their flows together.
+    pub site_goals: Vec<SiteGoal>,
+}
+
+/// What a site should sustain in a phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SiteGoal {
+    /// The site.
+    pub site: String,
+    /// Whether it sends; else it receives.
+    pub sends: bool,
+    /// The rate of all of its flows in this direction together, bit/s.
+    pub goal_bit_s: f64,
 }
 
 /// A flow: from a site to a site.

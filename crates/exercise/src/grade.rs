@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Attained, FlowRecord, PhaseRecord, RunRecord, attained, sum};
+use crate::record::{Attained, FlowRecord, PhaseRecord, RunRecord, SiteGoalRecord, attained, sum};
 
 /// The layers that can hold a flow back, as they stand on one time line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,11 +95,11 @@ impl FlowGrade {
 pub struct PhaseGrade {
     /// What all flows had together.
     pub attained: Option<Attained>,
-    /// Flows with a goal.
+    /// Goals of flows and of sites.
     pub goals: usize,
-    /// Flows that sustained it.
+    /// Goals that were sustained.
     pub met: usize,
-    /// Flows whose goal cannot be judged, because nothing was sampled.
+    /// Goals that cannot be judged, because nothing was sampled.
     pub unknown: usize,
     /// Bytes that arrived.
     pub bytes: u64,
@@ -108,15 +108,23 @@ pub struct PhaseGrade {
 impl PhaseGrade {
     /// The grade of a phase.
     pub fn of(phase: &PhaseRecord) -> PhaseGrade {
-        let with_goal = || phase.flows.iter().filter(|flow| flow.goal_bit_s.is_some());
+        let of_flows = phase.flows.iter().filter(|flow| flow.goal_bit_s.is_some()).map(FlowRecord::reaches_goal);
+        let of_sites = phase.site_goals.iter().map(|goal| site_reaches_goal(phase, goal));
+        let reached: Vec<Option<bool>> = of_flows.chain(of_sites).collect();
+        let count = |wanted| reached.iter().filter(|reached| **reached == wanted).count();
         PhaseGrade {
             attained: attained(&sum(phase.flows.iter())),
-            goals: with_goal().count(),
-            met: with_goal().filter(|flow| flow.reaches_goal() == Some(true)).count(),
-            unknown: with_goal().filter(|flow| flow.reaches_goal().is_none()).count(),
+            goals: reached.len(),
+            met: count(Some(true)),
+            unknown: count(None),
             bytes: phase.flows.iter().flat_map(|flow| &flow.rounds).map(|round| round.bytes).sum(),
         }
     }
+}
+
+/// Whether a site sustained its goal; none if its flows were not sampled.
+pub fn site_reaches_goal(phase: &PhaseRecord, goal: &SiteGoalRecord) -> Option<bool> {
+    phase.attained_by_site(goal).map(|attained| attained.sustained >= goal.goal_bit_s)
 }
 
 /// The grade of a run in a sentence.
@@ -188,6 +196,9 @@ mod tests {
         let grade = PhaseGrade::of(&phase);
         assert_eq!((grade.goals, grade.met, grade.unknown), (3, 1, 1));
         assert_eq!(grade.attained, None, "a second in which a flow was not sampled has no sum");
+        let goal = |sends, goal_bit_s| SiteGoalRecord { site: String::new(), sends, goal_bit_s };
+        let sites = PhaseRecord { site_goals: vec![goal(true, 1.0), goal(false, 9e9)], ..phase.clone() };
+        assert_eq!(PhaseGrade::of(&sites).unknown, 3, "a site is not known where one of its flows is not");
         let run = RunRecord { phases: vec![phase], missing: vec!["x".into()], ..RunRecord::default() };
         assert_eq!(verdict(&run), "1 of 3 goals met, 1 not known; 1 remarks on what is missing");
         assert!(!is_complete(&run));

@@ -28,5 +28,5 @@ pub mod search;
 
 pub use file::{
     ClassFiles, Exercise, ExerciseFlow, ExerciseLink, ExercisePhase, ExerciseSite, FaultKind, FileProblem, FlowClass,
-    FlowTool, LabNetwork, Medium, PhaseFault, SHIPPED, Search, ShippedExercise, shipped,
+    FlowTool, LabNetwork, Medium, PhaseFault, SHIPPED, Search, ShippedExercise, SiteGoal, shipped,
 };

@@ -56,6 +56,7 @@ fn facts(run: &RunRecord) -> String {
         ("scale", format!("{}", run.scale)),
         ("controller", run.machine.clone()),
         ("software", run.software.clone()),
+        ("command", run.command.clone()),
         ("emulated", emulated),
     ];
     let facts: String = facts
@@ -104,6 +105,7 @@ fn attained_cells(attained: Option<Attained>) -> [String; 4] {
 fn phase_section(phase: &PhaseRecord, number: usize) -> String {
     let mut section = format!("<section><h2>{}</h2>", html::brief(&phase.name));
     section += &flow_table(phase);
+    section += &site_goal_table(phase);
     section += &charts::rates(phase, number);
     section += &charts::sites(phase, number);
     section += &charts::layers(phase, number);
@@ -136,6 +138,23 @@ fn flow_table(phase: &PhaseRecord) -> String {
         row.extend([grade.files.to_string(), grade.failed.to_string()]);
         row.push(goal_text(flow.goal_bit_s, grade.reaches_goal).to_owned());
         row.push(grade.why);
+        table.row(&row);
+    }
+    table.end()
+}
+
+/// What sites should have sustained, and did.
+fn site_goal_table(phase: &PhaseRecord) -> String {
+    if phase.site_goals.is_empty() {
+        return String::new();
+    }
+    let heads = ["site", "goal", "sustained", "min", "max", "mean", "goal met"];
+    let mut table = Table::new("numbers", "Goals of sites: all of their flows in a direction together", &heads);
+    for goal in &phase.site_goals {
+        let direction = if goal.sends { "sends" } else { "receives" };
+        let mut row = vec![format!("{} {direction}", goal.site), rate_text(goal.goal_bit_s)];
+        row.extend(attained_cells(phase.attained_by_site(goal)));
+        row.push(goal_text(Some(goal.goal_bit_s), grade::site_reaches_goal(phase, goal)).to_owned());
         table.row(&row);
     }
     table.end()
@@ -204,6 +223,11 @@ pub fn lines(run: &RunRecord) -> Vec<String> {
             |all| format!("{} sustained, {} to {}", rate_text(all.sustained), rate_text(all.min), rate_text(all.max)),
         );
         lines.push(format!("{} ({:.0} s, {}): {together}", phase.name, phase.seconds, Bytes(grade.bytes)));
+        for goal in phase.site_goals.iter().filter(|goal| grade::site_reaches_goal(phase, goal) != Some(true)) {
+            let sustained = optional_rate(phase.attained_by_site(goal).map(|attained| attained.sustained));
+            let direction = if goal.sends { "sends" } else { "receives" };
+            lines.push(format!("  {} {direction} {sustained} of {}", goal.site, rate_text(goal.goal_bit_s)));
+        }
         for flow in phase.flows.iter().filter(|flow| flow.reaches_goal() != Some(true)) {
             let grade = FlowGrade::of(flow);
             if flow.goal_bit_s.is_none() && grade.failed == 0 {
@@ -221,7 +245,7 @@ pub fn lines(run: &RunRecord) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{FlowRecord, NodeSample, RoundRecord, RunSiteRecord};
+    use crate::record::{FlowRecord, NodeSample, RoundRecord, RunSiteRecord, SiteGoalRecord};
 
     /// A run with a flow that meets its goal, one that misses it, and a gap.
     pub(super) fn run() -> RunRecord {
@@ -246,6 +270,7 @@ mod tests {
             flows: vec![flow("one", 5e8), flow("two", 3e8)],
             nodes: vec![NodeSample { site: "a".into(), running: 2, queued: 1, load: 0.5, ..NodeSample::default() }],
             faults: vec![FaultRecord { at_s: 20.0, until_s: Some(24.0), what: "a-b: loss=1%".into(), error: None }],
+            site_goals: vec![SiteGoalRecord { site: "b".into(), sends: false, goal_bit_s: 9e8 }],
             ..PhaseRecord::default()
         };
         RunRecord {
@@ -266,7 +291,8 @@ mod tests {
     fn a_page_says_what_was_met_what_is_missing_and_why() {
         let text = page(&run());
         for part in [
-            "1 of 2 goals met",
+            "1 of 3 goals met",
+            "b receives",
             "c was left out",
             "push &amp; pull",
             "missed",
@@ -287,5 +313,6 @@ mod tests {
             "{lines:?}"
         );
         assert!(!lines.iter().any(|line| line.contains("  one:")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("b receives 800 Mbit/s of 900 Mbit/s")), "{lines:?}");
     }
 }

@@ -17,6 +17,9 @@ pub struct RunRecord {
     pub machine: String,
     /// The version of Longhaul at the controller.
     pub software: String,
+    /// The command of the run, without paths.
+    #[serde(default)]
+    pub command: String,
     /// What was emulated; none if nothing was.
     pub emulated: Option<String>,
     /// The scale.
@@ -67,6 +70,28 @@ pub struct PhaseRecord {
     pub nodes: Vec<NodeSample>,
     /// What was broken.
     pub faults: Vec<FaultRecord>,
+    /// What its sites should sustain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub site_goals: Vec<SiteGoalRecord>,
+}
+
+/// What a site should sustain, all of its flows in a direction together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SiteGoalRecord {
+    /// The site.
+    pub site: String,
+    /// Whether it sends; else it receives.
+    pub sends: bool,
+    /// The rate, bit/s.
+    pub goal_bit_s: f64,
+}
+
+impl PhaseRecord {
+    /// What the flows of a site showed together in the direction of a goal.
+    pub fn attained_by_site(&self, goal: &SiteGoalRecord) -> Option<Attained> {
+        let is_of_site = |flow: &&FlowRecord| *(if goal.sends { &flow.from } else { &flow.to }) == goal.site;
+        attained(&sum(self.flows.iter().filter(is_of_site)))
+    }
 }
 
 /// A flow of a phase.
@@ -313,6 +338,22 @@ mod tests {
         };
         let flows = [flow(0.0, &[(3, Some(1.0))]), flow(1.0, &[(1, Some(2.0)), (1, None)])];
         assert_eq!(sum(flows.iter()), [Some(1.0), Some(3.0), None]);
+    }
+
+    #[test]
+    fn a_site_attains_what_its_flows_of_a_direction_have_together() {
+        let flow = |from: &str, to: &str| FlowRecord {
+            from: from.into(),
+            to: to.into(),
+            rates_bit_s: rates(&[(30, Some(5.0))]),
+            ..FlowRecord::default()
+        };
+        let phase = PhaseRecord { flows: vec![flow("a", "b"), flow("a", "c"), flow("c", "a")], ..PhaseRecord::default() };
+        let of = |site: &str, sends| {
+            let goal = SiteGoalRecord { site: site.into(), sends, goal_bit_s: 1.0 };
+            phase.attained_by_site(&goal).map(|attained| attained.sustained)
+        };
+        assert_eq!((of("a", true), of("a", false), of("d", true)), (Some(10.0), Some(5.0), None));
     }
 
     #[test]

@@ -7,10 +7,10 @@ use model::units::{BitRate, Bytes};
 use toml::Spanned;
 use web::scitag::SciTag;
 
-use super::raw::{RawClass, RawFault, RawFile, RawFlow, RawLab, RawLink, RawPhase, RawSearch, RawSite, line_at};
+use super::raw::{RawClass, RawFault, RawFile, RawFlow, RawLab, RawLink, RawPhase, RawSearch, RawSite, RawSiteGoal, line_at};
 use super::{
     ClassFiles, Exercise, ExerciseFlow, ExerciseLink, ExercisePhase, ExerciseSite, FaultKind, FileProblem, FlowClass,
-    FlowTool, LabNetwork, Medium, PhaseFault, Search,
+    FlowTool, LabNetwork, Medium, PhaseFault, Search, SiteGoal,
 };
 use crate::agent::tool_names;
 use crate::data_set::{DataSet, FileMix};
@@ -126,6 +126,7 @@ fn scale_phase(mut phase: ExercisePhase, scale: f64, time_scale: f64) -> Exercis
         fault.at = fault.at.mul_f64(time_scale);
         fault.lasts = fault.lasts.map(|lasts| lasts.mul_f64(time_scale));
     }
+    phase.site_goals.iter_mut().for_each(|goal| goal.goal_bit_s *= scale);
     for flow in &mut phase.flows {
         flow.at = flow.at.mul_f64(time_scale);
         flow.goal_bit_s = flow.goal_bit_s.map(|goal| goal * scale);
@@ -321,7 +322,27 @@ impl KnownParts<'_> {
             flows.extend(self.matrix(&phase.name, flow, lasts)?);
         }
         let faults = phase.fault.iter().map(|fault| self.fault(fault)).collect::<Result<Vec<_>>>()?;
-        Ok(ExercisePhase { name: phase.name.clone(), lasts, flows, faults })
+        let mut site_goals = Vec::new();
+        for site in &phase.site {
+            site_goals.extend(self.site_goals(site)?);
+        }
+        Ok(ExercisePhase { name: phase.name.clone(), lasts, flows, faults, site_goals })
+    }
+
+    /// The goals of a site: one for each direction that is stated.
+    fn site_goals(&self, raw: &Spanned<RawSiteGoal>) -> Result<Vec<SiteGoal>> {
+        let site = raw.get_ref();
+        self.site(&site.name, &raw.span())?;
+        let goal = |rate: Option<&Spanned<String>>, sends| {
+            let rate = self.source.rate(rate)?;
+            Ok(rate.map(|goal_bit_s| SiteGoal { site: site.name.clone(), sends, goal_bit_s }))
+        };
+        let goals = [goal(site.sends.as_ref(), true)?, goal(site.receives.as_ref(), false)?];
+        if goals.iter().all(Option::is_none) {
+            let what = format!("the goal of {} has no rate", site.name);
+            return Err(self.source.problem(&raw.span(), what, "write sends = \"10Gbit/s\", or receives"));
+        }
+        Ok(goals.into_iter().flatten().collect())
     }
 
     /// The flows of a matrix: from each source to each target, not from a site to itself.

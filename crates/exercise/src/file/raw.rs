@@ -95,6 +95,16 @@ pub(super) struct RawPhase {
     pub flow: Vec<Spanned<RawFlow>>,
     #[serde(default)]
     pub fault: Vec<Spanned<RawFault>>,
+    #[serde(default)]
+    pub site: Vec<Spanned<RawSiteGoal>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSiteGoal {
+    pub name: String,
+    pub sends: Option<Spanned<String>>,
+    pub receives: Option<Spanned<String>>,
 }
 
 /// One name, or several.

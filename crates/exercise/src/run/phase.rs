@@ -9,8 +9,8 @@ use super::round::RoundDriver;
 use super::sampler::NodeSampler;
 use super::{Runner, by_agent, by_hub, flow, native, prepare};
 use crate::caps::Caps;
-use crate::file::{ExerciseFlow, ExercisePhase, FlowTool, PhaseFault};
-use crate::record::{FaultRecord, FlowRecord, PhaseRecord};
+use crate::file::{ExerciseFlow, ExercisePhase, FlowTool, PhaseFault, SiteGoal};
+use crate::record::{FaultRecord, FlowRecord, PhaseRecord, SiteGoalRecord};
 
 /// How often the state is shown.
 const OBSERVE_EVERY: Duration = Duration::from_secs(1);
@@ -26,7 +26,13 @@ pub(crate) fn run(runner: &Runner<'_>, phase: &ExercisePhase) -> PhaseRecord {
     let control = PhaseControl::new(runner.inputs.stop, phase.lasts, caps, &owned);
     let at_s = runner.began.elapsed().as_secs_f64();
     let samplers = runner.samplers();
-    let mut record = PhaseRecord { name: phase.name.clone(), at_s, ..PhaseRecord::default() };
+    let site_goal = |goal: &SiteGoal| SiteGoalRecord {
+        site: goal.site.clone(),
+        sends: goal.sends,
+        goal_bit_s: goal.goal_bit_s,
+    };
+    let site_goals = phase.site_goals.iter().map(site_goal).collect();
+    let mut record = PhaseRecord { name: phase.name.clone(), at_s, site_goals, ..PhaseRecord::default() };
     std::thread::scope(|scope| {
         for sampler in samplers.values() {
             scope.spawn(|| sampler.run(control.began(), control.done(), runner.inputs.lab));

@@ -98,7 +98,7 @@ pub fn checked(args: &ExerciseRun, printer: &Printer) -> Result<Option<LoadedExe
 
 /// The directory of the command's runs.
 pub fn out_dir(args: &ExerciseRun, loaded: &LoadedExercise) -> PathBuf {
-    args.out.clone().unwrap_or_else(|| PathBuf::from(format!("exercise-{}", loaded.name)))
+    args.out.clone().unwrap_or_else(|| PathBuf::from(format!("exercise-{}", loaded.name.replace('/', "-"))))
 }
 
 /// Runs an exercise once, writes its record and page to a directory, and prints its grades.
@@ -266,6 +266,7 @@ impl Controller<'_> {
             began: web::date::rfc3339(now()),
             machine: machine(),
             software: concat!("longhaul ", env!("CARGO_PKG_VERSION")).to_owned(),
+            command: format!("longhaul exercise run {}", self.loaded.name),
             emulated: rig.map(LabRig::describe),
             ..RunRecord::default()
         }
