@@ -428,7 +428,7 @@ mod tests {
     fn alarms_of_exercises_last_until_a_later_run_of_the_same_one_is_good() {
         let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
         let slow = finding(AlarmKind::Exercise, Health::Warning);
-        let mut take = |alarms: &mut Alarms, exercise: &str, finding: Option<&Finding>, now: i64| {
+        let take = |alarms: &mut Alarms, exercise: &str, finding: Option<&Finding>, now: i64| {
             words(&alarms.update_exercise("a", "b", exercise, finding, &[], now).into_iter().collect::<Vec<_>>())
                 .first()
                 .copied()

@@ -146,6 +146,7 @@ mod tests {
             tool: "curl".into(),
             direction: ToolRunDirection::Get,
             files: (0..8).map(file).collect(),
+            files_each: 1,
             credentials: ToolRunCredentials::default(),
             streams: None,
             window_bytes: None,
