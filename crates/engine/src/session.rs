@@ -37,8 +37,8 @@ use crate::seal::{self, Secret};
 use crate::send::Sending;
 use crate::series::Series;
 use crate::side::Side;
-pub use crate::stream::StreamMarker;
 use crate::stream::DataStream;
+pub use crate::stream::StreamMarker;
 
 /// The streams, history and series that a job uses.
 #[derive(Clone, Debug, Default)]

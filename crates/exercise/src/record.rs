@@ -348,7 +348,8 @@ mod tests {
             rates_bit_s: rates(&[(30, Some(5.0))]),
             ..FlowRecord::default()
         };
-        let phase = PhaseRecord { flows: vec![flow("a", "b"), flow("a", "c"), flow("c", "a")], ..PhaseRecord::default() };
+        let phase =
+            PhaseRecord { flows: vec![flow("a", "b"), flow("a", "c"), flow("c", "a")], ..PhaseRecord::default() };
         let of = |site: &str, sends| {
             let goal = SiteGoalRecord { site: site.into(), sends, goal_bit_s: 1.0 };
             phase.attained_by_site(&goal).map(|attained| attained.sustained)

@@ -235,8 +235,7 @@ impl Alarms {
     pub fn set_id(&mut self, alarm: &Alarm) {
         let of_path = self.open.get_mut(&(alarm.from.clone(), alarm.to.clone())).into_iter().flatten();
         let is_it = |open: &&mut OpenAlarm| {
-            open.matches(alarm.kind, alarm.direction)
-                && (!open.is_of_exercise() || open.alarm.segment == alarm.segment)
+            open.matches(alarm.kind, alarm.direction) && (!open.is_of_exercise() || open.alarm.segment == alarm.segment)
         };
         of_path.filter(is_it).for_each(|open| open.alarm.id = alarm.id);
     }
@@ -437,7 +436,10 @@ mod tests {
         assert_eq!(take(&mut alarms, "nightly", Some(&slow), 0), Some("raised"));
         assert_eq!(take(&mut alarms, "weekly", Some(&slow), 0), Some("raised"));
         assert_eq!(alarms.all()[0].segment, "exercise nightly");
-        assert!(alarms.update("a", "b", &[], &[], 60 * MINUTE).is_empty() && alarms.end_unwatched(|_, _| false, 9).is_empty());
+        assert!(
+            alarms.update("a", "b", &[], &[], 60 * MINUTE).is_empty()
+                && alarms.end_unwatched(|_, _| false, 9).is_empty()
+        );
         assert_eq!(take(&mut alarms, "nightly", Some(&slow), 24 * 60 * MINUTE), Some("changed"));
         assert_eq!(take(&mut alarms, "weekly", None, 24 * 60 * MINUTE), Some("ended"));
         let mut kept = alarms.all();

@@ -96,7 +96,10 @@ pub(crate) const ROUTES: &[Route<Handler>] = &[
         query: &[
             ("from", "one end"),
             ("to", "the other end; left out for the counters of an interface"),
-            ("test", "`latency`, `throughput`, `throughput reverse`, `path`, `counters`, or `exercise NAME: FLOW`; default: `latency`"),
+            (
+                "test",
+                "`latency`, `throughput`, `throughput reverse`, `path`, `counters`, or `exercise NAME: FLOW`; default: `latency`",
+            ),
             ("since", "RFC 3339, or a duration before now: `7d`; default: one day before `until`"),
             ("until", "RFC 3339, or a duration before now; default: now"),
             ("rows", "the most rows; default: 1000"),

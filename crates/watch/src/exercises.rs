@@ -36,7 +36,8 @@ pub const SERIES_PREFIX: &str = "exercise ";
 /// # Errors
 /// Why it is not plausible.
 pub fn check(outcome: &ExerciseOutcome) -> Result<(), String> {
-    let is_name = |text: &str| !text.is_empty() && text.chars().count() <= NAME_CHARS_MAX && !text.contains(char::is_control);
+    let is_name =
+        |text: &str| !text.is_empty() && text.chars().count() <= NAME_CHARS_MAX && !text.contains(char::is_control);
     if !is_name(&outcome.exercise) {
         return Err(format!("the exercise has no name of 1 to {NAME_CHARS_MAX} characters"));
     }
@@ -138,7 +139,9 @@ mod tests {
         let finding = found[&("a".to_owned(), "b".to_owned())].as_ref().unwrap();
         assert_eq!(finding.severity, Health::Critical);
         assert!(
-            finding.evidence.starts_with("flow 0 sustained 8.00 Gbit/s, and 9.00 Gbit/s was the median of the 3 runs before; flow 1"),
+            finding.evidence.starts_with(
+                "flow 0 sustained 8.00 Gbit/s, and 9.00 Gbit/s was the median of the 3 runs before; flow 1"
+            ),
             "{finding:?}"
         );
         let found = findings(&outcome(&[9e9]), &[vec![9e9; 3]]);

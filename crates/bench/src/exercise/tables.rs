@@ -44,7 +44,8 @@ pub fn all(head: &str, runs: &[ExerciseRun], search: Option<&SearchBesideGrid>) 
     let mut met = true;
     let mut targets = String::new();
     let mut target = |what: &str, measured: String, wanted: &str, is_met: bool| {
-        let _ = writeln!(targets, "| {what} | {measured} | {wanted} | {} |", if is_met { "met" } else { "**not met**" });
+        let _ =
+            writeln!(targets, "| {what} | {measured} | {wanted} | {} |", if is_met { "met" } else { "**not met**" });
         met &= is_met;
     };
     if let Some(flood) = own.iter().find(|run| run.name == FLOOD) {
@@ -75,7 +76,9 @@ fn shipped(runs: &[&ExerciseRun]) -> String {
     for run in runs {
         for phase in &run.record.phases {
             let grade = PhaseGrade::of(phase);
-            let rate = |of: fn(&exercise::record::Attained) -> f64| grade.attained.as_ref().map_or_else(|| "-".to_owned(), |all| rate_text(of(all)));
+            let rate = |of: fn(&exercise::record::Attained) -> f64| {
+                grade.attained.as_ref().map_or_else(|| "-".to_owned(), |all| rate_text(of(all)))
+            };
             let goals = if grade.goals == 0 { "-".to_owned() } else { format!("{} of {}", grade.met, grade.goals) };
             let _ = writeln!(
                 text,
@@ -121,7 +124,8 @@ fn before_after(runs: &[ExerciseRun]) -> String {
                     recorded of the case at the time.\n\n| case | old tool | sustained | Longhaul sustained | after / before |\n|---|---|---|---|---|\n"
         .to_owned();
     for run in cases {
-        let tool = run.record.phases.first().and_then(|phase| phase.flows.first()).map_or("-", |flow| flow.tool.as_str());
+        let tool =
+            run.record.phases.first().and_then(|phase| phase.flows.first()).map_or("-", |flow| flow.tool.as_str());
         let (before, after) = (sustained(run, "before"), sustained(run, "after"));
         let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), rate_text);
         let _ = writeln!(
@@ -167,7 +171,12 @@ fn modes(runs: &[ExerciseRun]) -> String {
                 );
             }
             let rate = job.map_or_else(|| "-".to_owned(), rate_text);
-            let _ = writeln!(text, "| {} | {files} | one job of Longhaul | {rate} | 1.00 | {} | |", MODE_PATHS[at], ratio(job, together));
+            let _ = writeln!(
+                text,
+                "| {} | {files} | one job of Longhaul | {rate} | 1.00 | {} | |",
+                MODE_PATHS[at],
+                ratio(job, together)
+            );
         }
     }
     text + "\n"
@@ -213,13 +222,16 @@ fn grid(both: &SearchBesideGrid) -> String {
 
 /// The table of the endurance run; whether nothing has a slope.
 pub fn endurance(head: &str, run: &ExerciseRun) -> (String, bool) {
-    let mut text = format!("# Endurance\n\n{head}- Processor time of everything: {:.0} s\n\n{}\n\n", run.cpu_s, run.record.title);
+    let mut text =
+        format!("# Endurance\n\n{head}- Processor time of everything: {:.0} s\n\n{}\n\n", run.cpu_s, run.record.title);
     let mut met = true;
     text += "| flow | bytes | sustained | min | max | mean | rounds | failed | slope of the rate in an hour |\n|---|---|---|---|---|---|---|---|---|\n";
     for phase in &run.record.phases {
         for flow in &phase.flows {
             let grade = grade::FlowGrade::of(flow);
-            let rate = |of: fn(&exercise::record::Attained) -> f64| grade.attained.as_ref().map_or_else(|| "-".to_owned(), |all| rate_text(of(all)));
+            let rate = |of: fn(&exercise::record::Attained) -> f64| {
+                grade.attained.as_ref().map_or_else(|| "-".to_owned(), |all| rate_text(of(all)))
+            };
             let slope = rate_slope(&flow.rates_bit_s);
             met &= slope.is_some_and(|slope| slope > -RATE_SLOPE_MAX) && grade.failed == 0;
             let _ = writeln!(

@@ -331,7 +331,10 @@ mod tests {
         let words = rsync(&task(Get, &files, &plain)).join(" ");
         assert_eq!(words, "--whole-file --ignore-times root://h//d/a root://h//d/b /srv/x");
         let words = curl(&task(Get, &files, &plain)).join(" ");
-        assert!(words.ends_with("--output /srv/x/a --url root://h//d/a --output /srv/x/b --url root://h//d/b"), "{words}");
+        assert!(
+            words.ends_with("--output /srv/x/a --url root://h//d/a --output /srv/x/b --url root://h//d/b"),
+            "{words}"
+        );
     }
 
     #[test]

@@ -212,7 +212,8 @@ fn batches(
     if order.files_each > 1 && !(tool.template.copies_several && order.direction == ToolRunDirection::Get) {
         return Err(wrong(format!("{name} copies one file in a process; leave out files_each")));
     }
-    let batches: VecDeque<Vec<CheckedFile>> = files.chunks(order.files_each as usize).map(<[CheckedFile]>::to_vec).collect();
+    let batches: VecDeque<Vec<CheckedFile>> =
+        files.chunks(order.files_each as usize).map(<[CheckedFile]>::to_vec).collect();
     if let Some(batch) = batches.iter().find(|batch| batch.len() > 1 && !is_of_one_directory(batch)) {
         let first = batch.first().map_or("", |file| &file.remote);
         return Err(wrong(format!(
@@ -378,14 +379,21 @@ mod tests {
 
     #[test]
     fn several_files_of_a_process_go_into_one_directory() {
-        let file = |name: &str, target: &str| ToolRunFile { source: format!("root://h//d/{name}"), target: target.into(), bytes: 1 };
+        let file = |name: &str, target: &str| ToolRunFile {
+            source: format!("root://h//d/{name}"),
+            target: target.into(),
+            bytes: 1,
+        };
         let files = vec![file("a", "x/a"), file("b", "x/b"), file("c", "x/c")];
         let batched = ToolRunOrder { files, files_each: 2, ..order("xrdcp", "root://h//f", "f") };
         let checked = check(&batched).unwrap();
         assert_eq!((checked.batches.iter().map(Vec::len).collect::<Vec<_>>(), checked.clients), (vec![2, 1], 2));
         let elsewhere = ToolRunOrder { files: vec![file("a", "x/a"), file("b", "y/b")], ..batched.clone() };
         refused(&elsewhere, "must be in one directory");
-        refused(&ToolRunOrder { files: vec![file("a", "x/a"), file("b", "x/other")], ..batched.clone() }, "names of their sources");
+        refused(
+            &ToolRunOrder { files: vec![file("a", "x/a"), file("b", "x/other")], ..batched.clone() },
+            "names of their sources",
+        );
         refused(&ToolRunOrder { files_each: 2, ..order("longhaul", "lh://h/e/f", "f") }, "one file in a process");
         refused(&ToolRunOrder { files_each: 0, ..batched }, "files_each is 0");
     }

@@ -7,7 +7,9 @@ use model::units::{BitRate, Bytes};
 use toml::Spanned;
 use web::scitag::SciTag;
 
-use super::raw::{RawClass, RawFault, RawFile, RawFlow, RawLab, RawLink, RawPhase, RawSearch, RawSite, RawSiteGoal, line_at};
+use super::raw::{
+    RawClass, RawFault, RawFile, RawFlow, RawLab, RawLink, RawPhase, RawSearch, RawSite, RawSiteGoal, line_at,
+};
 use super::{
     ClassFiles, Exercise, ExerciseFlow, ExerciseLink, ExercisePhase, ExerciseSite, FaultKind, FileProblem, FlowClass,
     FlowTool, LabNetwork, Medium, PhaseFault, Search, SiteGoal,

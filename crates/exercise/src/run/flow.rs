@@ -29,8 +29,15 @@ pub(crate) fn run(
     if !control.wait_until(flow.at) {
         return record;
     }
-    let mut run =
-        FlowRun { control, number, driver, course: RateCourse::default(), begun: Instant::now(), limit: None, sample_error: None };
+    let mut run = FlowRun {
+        control,
+        number,
+        driver,
+        course: RateCourse::default(),
+        begun: Instant::now(),
+        limit: None,
+        sample_error: None,
+    };
     run.course.note(0.0, 0);
     control.set_active(number, true);
     let mut before_bytes = 0;

@@ -26,11 +26,8 @@ pub(crate) fn run(runner: &Runner<'_>, phase: &ExercisePhase) -> PhaseRecord {
     let control = PhaseControl::new(runner.inputs.stop, phase.lasts, caps, &owned);
     let at_s = runner.began.elapsed().as_secs_f64();
     let samplers = runner.samplers();
-    let site_goal = |goal: &SiteGoal| SiteGoalRecord {
-        site: goal.site.clone(),
-        sends: goal.sends,
-        goal_bit_s: goal.goal_bit_s,
-    };
+    let site_goal =
+        |goal: &SiteGoal| SiteGoalRecord { site: goal.site.clone(), sends: goal.sends, goal_bit_s: goal.goal_bit_s };
     let site_goals = phase.site_goals.iter().map(site_goal).collect();
     let mut record = PhaseRecord { name: phase.name.clone(), at_s, site_goals, ..PhaseRecord::default() };
     std::thread::scope(|scope| {

@@ -63,7 +63,13 @@ fn hints(runner: &Runner<'_>, search: &Search) -> SearchHints {
 /// The phase of one slot.
 fn slot(search: &Search, setting: &Setting, number: usize) -> ExercisePhase {
     let flow = ExerciseFlow { class: search.class_with(setting), ..search.flow.clone() };
-    ExercisePhase { name: format!("slot {number}"), lasts: Some(search.slot), flows: vec![flow], faults: Vec::new(), site_goals: Vec::new() }
+    ExercisePhase {
+        name: format!("slot {number}"),
+        lasts: Some(search.slot),
+        flows: vec![flow],
+        faults: Vec::new(),
+        site_goals: Vec::new(),
+    }
 }
 
 /// The rate of a slot after its ramp, and its standard error.

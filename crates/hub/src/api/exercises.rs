@@ -51,7 +51,10 @@ async fn require_room(request: &ApiRequest) -> Result<(), Refused> {
     if own < RUNS_PER_OWNER_MAX {
         return Ok(());
     }
-    Err(Refused::new(409, format!("you have {RUNS_PER_OWNER_MAX} runs of exercises on the board; the oldest leave it after a week")))
+    Err(Refused::new(
+        409,
+        format!("you have {RUNS_PER_OWNER_MAX} runs of exercises on the board; the oldest leave it after a week"),
+    ))
 }
 
 /// GET /api/v1/exercises.

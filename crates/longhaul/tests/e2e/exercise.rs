@@ -157,7 +157,8 @@ fn an_exercise_that_is_interrupted_cleans_up_and_reports() {
 fn old_tools_fetch_the_same_files_from_their_own_servers_below_one_cap() {
     let Some((client, _lock)) = in_a_lab("exercise: old tools") else { return };
     let tools: Vec<&str> = ["curl", "rsync", "xrdcp"].into_iter().filter(|tool| is_installed(tool)).collect();
-    let class = |tool: &&str| format!("[class.{tool}]\nfiles = 6\nsize = \"300kB\"\ntool = \"{tool}\"\nfiles_each = 3\n");
+    let class =
+        |tool: &&str| format!("[class.{tool}]\nfiles = 6\nsize = \"300kB\"\ntool = \"{tool}\"\nfiles_each = 3\n");
     let flow = |tool: &&str| format!("[[phase.flow]]\nfrom = \"a\"\nto = \"b\"\nclass = \"{tool}\"\n");
     let all = |of: &dyn Fn(&&str) -> String| tools.iter().map(of).collect::<String>();
     let file = client.write(
@@ -175,7 +176,11 @@ fn old_tools_fetch_the_same_files_from_their_own_servers_below_one_cap() {
     let record = record(&out);
     for (flow, tool) in record.phases[0].flows.iter().zip(&tools) {
         let round = &flow.rounds[0];
-        assert_eq!((flow.tool.as_str(), round.state.as_str(), round.files, round.bytes), (*tool, "done", 6, 1_800_000), "{flow:?}");
+        assert_eq!(
+            (flow.tool.as_str(), round.state.as_str(), round.files, round.bytes),
+            (*tool, "done", 6, 1_800_000),
+            "{flow:?}"
+        );
         assert!(round.cpu_s.is_some_and(|seconds| seconds > 0.0), "{flow:?}");
     }
     // The global cap: four flows together stay below it once they are under way.

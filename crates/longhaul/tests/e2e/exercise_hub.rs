@@ -56,9 +56,9 @@ impl Sites {
     }
 
     fn are_empty(&self) -> bool {
-        ["one", "two"].iter().all(|name| {
-            fs::read_dir(self.files.path(&format!("scratch-{name}"))).unwrap().next().is_none()
-        })
+        ["one", "two"]
+            .iter()
+            .all(|name| fs::read_dir(self.files.path(&format!("scratch-{name}"))).unwrap().next().is_none())
     }
 }
 
@@ -90,7 +90,11 @@ fn flows_by_a_hub_are_on_its_board_and_its_stop_switch_ends_them() {
         is_it.then_some(found)
     });
     let flow = &board["progress"]["flows"][0];
-    assert_eq!((&flow["from"], &flow["to"], &flow["goal_bit_s"]), (&"two".into(), &"one".into(), &20e6.into()), "{board}");
+    assert_eq!(
+        (&flow["from"], &flow["to"], &flow["goal_bit_s"]),
+        (&"two".into(), &"one".into(), &20e6.into()),
+        "{board}"
+    );
     let text = admin.run(&["exercise", "board"]).expect(0).text();
     assert!(text.contains("by-hub: an hour") && text.contains("of 20.0 Mbit/s"), "{text}");
     let id = board["id"].as_str().unwrap();
@@ -99,7 +103,10 @@ fn flows_by_a_hub_are_on_its_board_and_its_stop_switch_ends_them() {
     admin.run(&["exercise", "stop", id]).expect(0);
     running.finish_within(LONG).expect(130);
     let record = record(&out);
-    assert!(record.stopped.as_ref().is_some_and(|why| why.contains("stopped by") && why.contains("at the hub")), "{record:?}");
+    assert!(
+        record.stopped.as_ref().is_some_and(|why| why.contains("stopped by") && why.contains("at the hub")),
+        "{record:?}"
+    );
     let by_hub = &record.phases[0].flows[0];
     assert_eq!((by_hub.tool.as_str(), by_hub.rounds[0].state.as_str()), ("hub", "done"), "{by_hub:?}");
     assert_eq!((by_hub.rounds[0].files, by_hub.rounds[0].bytes), (5, 1_500_000), "{by_hub:?}");
@@ -122,7 +129,9 @@ fn a_repeated_exercise_has_a_trend_and_the_watch_keeps_its_rates() {
         "[class.files]\nfiles = 4\nsize = \"200kB\"\n[[phase]]\nname = \"push\"\n[[phase.flow]]\nfrom = \"one\"\nto = \"two\"\nclass = \"files\"\n",
     );
     let running = operator.begin(&["exercise", "run", &file, "--every", "4s", "--out", &out.display().to_string()]);
-    let runs = || fs::read_dir(&out).map_or(0, |dir| dir.flatten().filter(|run| run.path().join("record.json").exists()).count());
+    let runs = || {
+        fs::read_dir(&out).map_or(0, |dir| dir.flatten().filter(|run| run.path().join("record.json").exists()).count())
+    };
     until("it has run three times", LONG, || runs() >= 3);
     let page = until_some("the page has all of them", LONG, || {
         fs::read_to_string(out.join("trend.html")).ok().filter(|page| page.contains("3 runs"))
@@ -153,8 +162,22 @@ fn a_score_card_grades_two_sites_of_a_lab() {
     let page = client.path("card.html");
     let outcome = client
         .begin(words![
-            "exercise", "scorecard", "a", "b", "--lab", network, "--set", "5MB-in-tiny-files", "--scale", "0.2", "--nic",
-            "100Mbit/s", "--reference", "esnet-10g", "--out", page
+            "exercise",
+            "scorecard",
+            "a",
+            "b",
+            "--lab",
+            network,
+            "--set",
+            "5MB-in-tiny-files",
+            "--scale",
+            "0.2",
+            "--nic",
+            "100Mbit/s",
+            "--reference",
+            "esnet-10g",
+            "--out",
+            page
         ])
         .finish_within(Duration::from_secs(240));
     let text = outcome.text();

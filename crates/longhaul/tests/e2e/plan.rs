@@ -376,10 +376,15 @@ fn the_archive_of_a_running_watch_is_forecast_and_its_twin_has_what_was_measured
         octets += (4_000_000_000 + 100_000_000 * (hour % 24)) / 8 * 3600;
         line
     };
-    let counters = dir.write("counters.csv", "time,out_octets\n".to_owned() + &(0..HOURS).map(line).collect::<String>());
+    let counters =
+        dir.write("counters.csv", "time,out_octets\n".to_owned() + &(0..HOURS).map(line).collect::<String>());
     let table = |(name, node): (&str, &Node)| {
         let key = dir.write(&format!("{name}.key"), node.grant(&["--export", "data", "--write"]));
-        format!("[node.{name}]\nsite = \"{name}\"\naddress = \"{}\"\nkey-file = \"{}\"\n", node.address(), key.display())
+        format!(
+            "[node.{name}]\nsite = \"{name}\"\naddress = \"{}\"\nkey-file = \"{}\"\n",
+            node.address(),
+            key.display()
+        )
     };
     let nodes: String = [("alpha", &a), ("beta", &b)].map(table).concat();
     let config = dir.write(
@@ -397,7 +402,8 @@ fn the_archive_of_a_running_watch_is_forecast_and_its_twin_has_what_was_measured
         admin.run(&["hub", "endpoint", "add", &format!("n{name}"), "--site", name, "--url", &node.at("")]).expect(0);
     }
     let forecast = || {
-        let said = admin.run(&["plan", "predict", "--interface", "border", "--since", "60d", "--held-out", "7", "--json"]);
+        let said =
+            admin.run(&["plan", "predict", "--interface", "border", "--since", "60d", "--held-out", "7", "--json"]);
         (said.code == 0).then(|| said.json())
     };
     let document = until_some("the counters are in the archive", Duration::from_secs(150), forecast);
@@ -418,7 +424,8 @@ fn the_archive_of_a_running_watch_is_forecast_and_its_twin_has_what_was_measured
     admin.run(&["hub", "stop", "all", "--reason", "for the twin"]).expect(0);
     let list = admin.write("list", &format!("{} {} {}\n", a.at("data/bulk"), b.at("data/in/bulk"), 4 << 20));
     admin.submit(&["--files-from", &list]);
-    let measured = || Some(admin.run(&["plan", "twin"]).expect(0).text()).filter(|twin| twin.contains("# measured from"));
+    let measured =
+        || Some(admin.run(&["plan", "twin"]).expect(0).text()).filter(|twin| twin.contains("# measured from"));
     let twin = until_some("the twin has the measured path", Duration::from_secs(150), measured);
     let rate = twin.split("# measured from").nth(1).unwrap();
     assert!(rate.contains("rate = \"") && twin.contains("[route.r0]"), "{twin}");

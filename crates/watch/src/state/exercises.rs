@@ -30,7 +30,9 @@ impl Watch {
             let test = series_name(&outcome.exercise, &flow.name);
             let key = SeriesKey { from: flow.from.clone(), to: flow.to.clone(), test };
             let earlier = self.archive.rows(&key, Level::Raw, at - BEFORE_MS, at).await?;
-            before.push(earlier.iter().filter_map(|row| Some(row.values.get(RATE).copied()?? as f64)).collect::<Vec<_>>());
+            before.push(
+                earlier.iter().filter_map(|row| Some(row.values.get(RATE).copied()?? as f64)).collect::<Vec<_>>(),
+            );
             let mut values = vec![None; THROUGHPUT.len()];
             values[RATE] = Some(flow.sustained_bit_s as i64);
             values[GOAL] = flow.goal_bit_s.map(|goal| goal as i64);

@@ -104,14 +104,18 @@ async fn a_nightly_exercise_that_loses_a_tenth_raises_an_alarm_until_it_is_back(
         assert_eq!(watch.take_exercise(&nightly(rate), at).await.unwrap(), []);
     }
     let raised = watch.take_exercise(&nightly(6e9), first + 3 * 86_400_000).await.unwrap();
-    assert!(raised[0].evidence.contains("sustained 6.00 Gbit/s, and 9.20 Gbit/s was the median of the 3"), "{raised:?}");
+    assert!(
+        raised[0].evidence.contains("sustained 6.00 Gbit/s, and 9.20 Gbit/s was the median of the 3"),
+        "{raised:?}"
+    );
     // Neither the tests of the mesh nor another configuration end it.
     watch.judge_all_paths(time::now() + 3_600_000);
     watch.replace(WatchPlan::of(Config::parse(CONFIG).unwrap()).unwrap());
     assert_eq!(watch.alarms().iter().filter(|alarm| alarm.kind == AlarmKind::Exercise).count(), 1);
     watch.take_exercise(&nightly(9.1e9), first + 4 * 86_400_000).await.unwrap();
     assert!(watch.alarms().iter().all(|alarm| alarm.kind != AlarmKind::Exercise));
-    let changes = std::iter::from_fn(|| changes.try_recv().ok()).filter(|change| change.alarm().kind == AlarmKind::Exercise);
+    let changes =
+        std::iter::from_fn(|| changes.try_recv().ok()).filter(|change| change.alarm().kind == AlarmKind::Exercise);
     assert_eq!(changes.count(), 2, "it was raised, and it ended");
     let key = SeriesKey { from: "a".into(), to: "d".into(), test: "exercise nightly: push: a > d, files".into() };
     let history = watch.history(&key, first, time::now(), 100).await.unwrap();

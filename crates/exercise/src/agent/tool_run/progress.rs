@@ -133,7 +133,9 @@ impl RunningClient {
             // iperf3 has no files: it reads from its sockets, or writes to them.
             (OutputForm::Iperf3, ToolRunDirection::Get) => io.read,
             (OutputForm::Iperf3, ToolRunDirection::Put) => io.written,
-            (_, ToolRunDirection::Get) => self.targets.iter().map(|path| local_file::size(path)).sum::<u64>().max(io.written),
+            (_, ToolRunDirection::Get) => {
+                self.targets.iter().map(|path| local_file::size(path)).sum::<u64>().max(io.written)
+            }
             (_, ToolRunDirection::Put) => io.read,
         };
         if self.bytes == 0 { seen } else { seen.min(self.bytes) }

@@ -4,7 +4,9 @@ use model::v1::hub::Role;
 use web::routes::{Answer, Route};
 
 use super::{change, get};
-use crate::api::{Handler, actions, exercises, folders, jobs, plan, repeats, session, share_links, sign_in, site_catalogue};
+use crate::api::{
+    Handler, actions, exercises, folders, jobs, plan, repeats, session, share_links, sign_in, site_catalogue,
+};
 
 const USER: Option<Role> = Some(Role::User);
 const OPERATOR: Option<Role> = Some(Role::Operator);

@@ -48,7 +48,9 @@ impl BoardReporter {
             match self.report() {
                 Ok(()) => has_warned = false,
                 Err(error) if !has_warned => {
-                    Printer::note(&format!("the board of the hub does not get the state of this run, which goes on: {error}"));
+                    Printer::note(&format!(
+                        "the board of the hub does not get the state of this run, which goes on: {error}"
+                    ));
                     has_warned = true;
                 }
                 Err(_) => {}
@@ -123,14 +125,23 @@ fn lines(board: &ExerciseBoard) -> Vec<String> {
     };
     let mut lines = vec![format!("{}  {}: {state}", board.id, progress.title)];
     lines.extend(progress.missing.iter().map(|text| format!("  missing: {text}")));
-    let mut behind: Vec<(f64, &ExerciseFlowState)> =
-        progress.flows.iter().filter_map(|flow| Some((part_of_goal(flow)?, flow))).filter(|(part, _)| *part < 1.0).collect();
+    let mut behind: Vec<(f64, &ExerciseFlowState)> = progress
+        .flows
+        .iter()
+        .filter_map(|flow| Some((part_of_goal(flow)?, flow)))
+        .filter(|(part, _)| *part < 1.0)
+        .collect();
     behind.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let rates = || progress.flows.iter().filter_map(|flow| flow.rate_bit_s);
     if rates().next().is_some() {
         let goals: f64 = progress.flows.iter().filter_map(|flow| flow.goal_bit_s).sum();
         let goal = if goals > 0.0 { format!(" of {}", rate_text(goals)) } else { String::new() };
-        lines.push(format!("  {}{goal}; {} of {} flows are behind", rate_text(rates().sum()), behind.len(), progress.flows.len()));
+        lines.push(format!(
+            "  {}{goal}; {} of {} flows are behind",
+            rate_text(rates().sum()),
+            behind.len(),
+            progress.flows.len()
+        ));
     }
     for (_, flow) in behind.into_iter().take(SHOWN_MAX) {
         let rate = flow.rate_bit_s.map_or_else(|| "no sample".to_owned(), rate_text);
@@ -160,7 +171,8 @@ mod tests {
             why: why.into(),
             ..ExerciseFlowState::default()
         };
-        let flows = vec![flow("fine", Some(2e9), ""), flow("near", Some(9e8), "network: 1 % lost"), flow("far", None, "")];
+        let flows =
+            vec![flow("fine", Some(2e9), ""), flow("near", Some(9e8), "network: 1 % lost"), flow("far", None, "")];
         let progress = ExerciseProgress {
             title: "dc".into(),
             doing: "50 %".into(),

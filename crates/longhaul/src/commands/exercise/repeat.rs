@@ -77,7 +77,9 @@ fn conclude(
 ) -> Result<(), Failure> {
     let runs = runs(out)?;
     if let [.., before, last] = runs.as_slice() {
-        page::regressions(before, last).iter().for_each(|line| printer.line(&format!("less than the run before: {line}")));
+        page::regressions(before, last)
+            .iter()
+            .for_each(|line| printer.line(&format!("less than the run before: {line}")));
     }
     write_file(&out.join(TREND), &page::trend(&runs))?;
     printer.line(&out.join(TREND).display().to_string());
@@ -85,8 +87,8 @@ fn conclude(
     if hub_client::origin(&args.at).is_err() || record.stopped.is_some() || outcome.flows.is_empty() {
         return Ok(());
     }
-    let told = hub_client::api(&args.at, settings)
-        .and_then(|hub| hub.watch_exercise(&outcome).map_err(hub_client::failure));
+    let told =
+        hub_client::api(&args.at, settings).and_then(|hub| hub.watch_exercise(&outcome).map_err(hub_client::failure));
     match told {
         Ok(raised) => raised.alarms.iter().for_each(|alarm| printer.line(&format!("alarm: {}", alarm.evidence))),
         Err(failure) => printer.line(&format!("the watch of the hub does not get this outcome: {}", failure.message)),
@@ -97,7 +99,8 @@ fn conclude(
 /// The records below a directory, the oldest first.
 fn runs(out: &Path) -> Result<Vec<RunRecord>, Failure> {
     let entries = fs::read_dir(out).map_err(|error| Failure::usage(format!("{}: {error}", out.display())))?;
-    let mut dirs: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|dir| dir.join(RECORD).is_file()).collect();
+    let mut dirs: Vec<_> =
+        entries.flatten().map(|entry| entry.path()).filter(|dir| dir.join(RECORD).is_file()).collect();
     dirs.sort();
     dirs[dirs.len().saturating_sub(TREND_RUNS_MAX)..].iter().map(|dir| read(dir)).collect()
 }
