@@ -30,7 +30,7 @@ impl fmt::Display for Shortfall {
         let rate = |bit_s: f64| BitRate(bit_s.round() as u64);
         write!(
             f,
-            "phase {}: the goals of {} flows need {} of {}, and it gives {}; lower them, or the scale, to {:.0} %",
+            "phase {}: the goals of {} flows need {} of {}, and it gives {}; lower them to {:.0} %",
             self.phase,
             self.flows,
             rate(self.asked_bit_s),

@@ -257,19 +257,27 @@ impl Search {
                 ParameterName::Clients => class.clients = value as u32,
                 ParameterName::Streams => class.streams = Some(value as u32),
                 ParameterName::Window => class.window_bytes = Some(value).filter(|window| *window > 0),
-                ParameterName::Files => class = class.divided(value),
+                ParameterName::Files => {}
             }
         }
-        class
+        // Files of each client: all of them together are more, and smaller.
+        match setting.value(ParameterName::Files) {
+            Some(files) => class.divided(files.saturating_mul(class.clients.into())),
+            None => class,
+        }
     }
 
     /// The classes whose files are needed: one for each number of files that is tried.
     pub fn file_classes(&self) -> Vec<FlowClass> {
-        let counts = self.parameters.iter().find(|parameter| parameter.name == ParameterName::Files);
-        counts.map_or_else(
-            || vec![self.flow.class.clone()],
-            |counts| counts.values.iter().map(|count| self.flow.class.divided(*count)).collect(),
-        )
+        let values = |name| self.parameters.iter().find(|parameter| parameter.name == name).map(|known| &known.values);
+        let Some(files) = values(ParameterName::Files) else { return vec![self.flow.class.clone()] };
+        let own = vec![u64::from(self.flow.class.clients)];
+        let clients = values(ParameterName::Clients).unwrap_or(&own);
+        let mut counts: Vec<u64> =
+            files.iter().flat_map(|files| clients.iter().map(move |clients| files.saturating_mul(*clients))).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        counts.into_iter().map(|count| self.flow.class.divided(count)).collect()
     }
 }
 
@@ -365,10 +373,18 @@ impl FlowClass {
         FlowClass { name: format!("{}-{count}", self.name), files, ..self.clone() }
     }
 
+    /// The number of files of a round.
+    pub fn count(&self) -> u64 {
+        match &self.files {
+            ClassFiles::Equal { count, .. } | ClassFiles::Mix { count, .. } => *count,
+            ClassFiles::Set(set) => set.count(),
+        }
+    }
+
     /// The number of files of a round, and their bytes.
     pub fn volume(&self, scale: f64) -> (u64, u64) {
         match &self.files {
-            ClassFiles::Equal { count, bytes } => (*count, count * scaled(*bytes, scale)),
+            ClassFiles::Equal { count, bytes } => (*count, count.saturating_mul(scaled(*bytes, scale))),
             ClassFiles::Set(set) => (set.count(), set.bytes(scale)),
             ClassFiles::Mix { count, mix } => (*count, mix.files(*count, scale, 0).map(|file| file.bytes).sum()),
         }

@@ -15,7 +15,7 @@ use crate::record::{Attained, FaultRecord, PhaseRecord, RunRecord, TrialRecord};
 
 pub use comparison::{REGRESSION, comparison, regressions};
 pub use nodes::{Trend, slope};
-pub use trend::trend;
+pub use trend::{TrendRun, trend};
 
 /// A rate with its unit.
 pub fn rate_text(bit_s: f64) -> String {

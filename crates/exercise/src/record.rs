@@ -139,7 +139,7 @@ pub struct RoundRecord {
     pub verdict: String,
     /// Why it failed, if it did.
     pub error: Option<String>,
-    /// Processor time of both ends where it is known, seconds.
+    /// Processor time of the agent's clients, seconds.
     pub cpu_s: Option<f64>,
 }
 
@@ -215,7 +215,7 @@ pub struct Attained {
     pub gaps: usize,
 }
 
-/// What a series of rates of seconds shows; none where no second was sampled.
+/// What a series of rates of seconds shows; none where nothing was sampled after the ramp.
 pub fn attained(rates_bit_s: &[Option<f64>]) -> Option<Attained> {
     let sampled: Vec<f64> = rates_bit_s.iter().copied().flatten().collect();
     if sampled.is_empty() {
@@ -230,10 +230,10 @@ pub fn attained(rates_bit_s: &[Option<f64>]) -> Option<Attained> {
     let all = means(rates_bit_s);
     let mut after_ramp = means(&rates_bit_s[ramp..]);
     after_ramp.sort_by(f64::total_cmp);
-    let sustained = after_ramp.get((after_ramp.len() as f64 * BELOW_SUSTAINED) as usize).copied().unwrap_or(0.0);
+    let sustained = after_ramp.get((after_ramp.len() as f64 * BELOW_SUSTAINED) as usize).copied()?;
     Some(Attained {
         max: all.iter().chain(&after_ramp).copied().fold(0.0, f64::max),
-        min: after_ramp.first().copied().unwrap_or(0.0),
+        min: after_ramp.first().copied()?,
         sustained,
         mean: sampled.iter().sum::<f64>() / sampled.len() as f64,
         gaps: rates_bit_s.len() - sampled.len(),
@@ -309,6 +309,7 @@ mod tests {
         let found = attained(&rates(&[(40, Some(8.0)), (20, None), (40, Some(8.0))])).unwrap();
         assert_eq!((found.min, found.mean, found.gaps), (8.0, 8.0, 20));
         assert_eq!(attained(&rates(&[(5, None)])), None);
+        assert_eq!(attained(&rates(&[(30, Some(8.0)), (270, None)])), None, "the ramp alone says nothing");
     }
 
     #[test]

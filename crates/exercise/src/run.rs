@@ -65,12 +65,12 @@ impl RunSite {
 
 /// The lab that a run is in: it can be broken, and its processes are on this host.
 pub trait RunLab: Sync {
-    /// Begins a fault.
+    /// Begins a fault. With a time, settings of paths are what they were when it is over.
     ///
     /// # Errors
     /// Why it could not be injected.
-    fn begin(&self, fault: &FaultKind) -> Result<(), String>;
-    /// Ends it.
+    fn begin(&self, fault: &FaultKind, lasts: Option<Duration>) -> Result<(), String>;
+    /// Ends a fault that does not end by itself.
     ///
     /// # Errors
     /// Why it could not be mended.
@@ -125,8 +125,8 @@ pub enum RunError {
         /// What the node said.
         why: String,
     },
-    /// Files cannot be made.
-    #[error("the node of {site} cannot make the files of the exercise: {why}")]
+    /// Files cannot be made, or there is no room for them.
+    #[error("the node of {site} has no place for the files of the exercise: {why}")]
     Files {
         /// The site.
         site: String,
@@ -176,8 +176,8 @@ impl Runner<'_> {
         std::thread::scope(|scope| {
             let renewal = self.leases.renew_in(scope);
             let outcome = self.run_phases(&mut record);
+            renewal.end();
             self.leases.release();
-            drop(renewal);
             outcome
         })?;
         record.missing.extend(record.phases.iter().flat_map(|phase| &phase.flows).filter_map(FlowRecord::gap_remark));

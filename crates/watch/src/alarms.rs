@@ -14,6 +14,8 @@ use crate::time;
 const HOLD_MS: i64 = 60_000;
 /// A finding must be gone for this time before its alarm ends, milliseconds.
 const CLEAR_MS: i64 = 180_000;
+/// The alarm of an exercise ends after this time without another run, milliseconds: nobody repeats it any more.
+const EXERCISE_KEPT_MS: i64 = 30 * 86_400_000;
 /// An event within this time of the beginning of an alarm may be related to it, milliseconds.
 const RELATED_MS: i64 = 6 * 3_600_000;
 /// The largest number of open alarms.
@@ -66,6 +68,12 @@ impl OpenAlarm {
     /// Whether it lasts until the next run of an exercise, whatever the tests of its path find.
     fn is_of_exercise(&self) -> bool {
         self.alarm.kind == AlarmKind::Exercise
+    }
+
+    /// Whether its finding is gone for good.
+    fn is_over(&self, clear: i64, now: i64) -> bool {
+        let clear = if self.is_of_exercise() { EXERCISE_KEPT_MS } else { clear };
+        self.last < now && now - self.last >= clear
     }
 
     /// Records that the finding is still there; returns the change that follows.
@@ -170,7 +178,7 @@ impl Alarms {
         }
         let before = of_path.len();
         of_path.retain_mut(|open| {
-            let is_over = !open.is_of_exercise() && open.last < now && now - open.last >= clear;
+            let is_over = open.is_over(clear, now);
             if is_over && open.is_raised {
                 open.alarm.ended = Some(time::show(open.last));
                 changes.push(Change::Ended(open.alarm.clone()));
@@ -200,8 +208,9 @@ impl Alarms {
         let known = of_pair.iter().position(|open| open.is_of_exercise() && open.alarm.segment == segment);
         let change = match (finding, known) {
             (Some(finding), Some(at)) => {
-                // A later run has other numbers.
+                // A later run has other numbers, also better ones.
                 of_pair[at].is_renewed = true;
+                of_pair[at].alarm.severity = finding.severity;
                 of_pair[at].record(finding, 0, events, now)
             }
             (Some(finding), None) if self.count < ALARMS_MAX => {

@@ -72,15 +72,27 @@ fn regression(sustained_bit_s: f64, before: &[f64]) -> Option<(Health, f64)> {
     Some((severity, median))
 }
 
+/// The runs that were no regressions themselves: a bad rate must not become the measure by lasting.
+fn good(rates: &[f64]) -> Vec<f64> {
+    let mut good: Vec<f64> = Vec::new();
+    for rate in rates {
+        if regression(*rate, &good).is_none() {
+            good.push(*rate);
+        }
+    }
+    good
+}
+
 /// What the flows of an outcome show: a finding, or none, for each pair of sites. `before` has the rates of earlier runs of each flow.
 pub fn findings(outcome: &ExerciseOutcome, before: &[Vec<f64>]) -> BTreeMap<(String, String), Option<Finding>> {
     let mut found: BTreeMap<(String, String), Option<Finding>> = BTreeMap::new();
     for (flow, before) in outcome.flows.iter().zip(before) {
         let of_pair = found.entry((flow.from.clone(), flow.to.clone())).or_default();
-        let Some((severity, median)) = regression(flow.sustained_bit_s, before) else { continue };
+        let before = good(before);
+        let Some((severity, median)) = regression(flow.sustained_bit_s, &before) else { continue };
         let rate = |bit_s: f64| BitRate(bit_s.round() as u64);
         let evidence = format!(
-            "{} sustained {}, and {} was the median of the {} runs before",
+            "{} sustained {}, and {} was the median of the {} good runs before",
             flow.name,
             rate(flow.sustained_bit_s),
             rate(median),
@@ -134,13 +146,21 @@ mod tests {
     }
 
     #[test]
+    fn a_bad_rate_does_not_become_the_measure_by_lasting() {
+        let before = [vec![9e9; 7], vec![5e9; 20]].concat();
+        assert_eq!(good(&before), vec![9e9; 7]);
+        let found = findings(&outcome(&[5e9]), &[before]);
+        assert!(found[&("a".to_owned(), "b".to_owned())].is_some());
+    }
+
+    #[test]
     fn flows_of_a_pair_make_one_finding_with_the_worst_severity() {
         let found = findings(&outcome(&[8e9, 2e9, 1e9]), &[vec![9e9; 3], vec![9e9; 3], vec![1e9; 3]]);
         let finding = found[&("a".to_owned(), "b".to_owned())].as_ref().unwrap();
         assert_eq!(finding.severity, Health::Critical);
         assert!(
             finding.evidence.starts_with(
-                "flow 0 sustained 8.00 Gbit/s, and 9.00 Gbit/s was the median of the 3 runs before; flow 1"
+                "flow 0 sustained 8.00 Gbit/s, and 9.00 Gbit/s was the median of the 3 good runs before; flow 1"
             ),
             "{finding:?}"
         );

@@ -22,7 +22,7 @@ const MEMORY_SLOPE_MAX: f64 = 8.0;
 const DESCRIPTOR_SLOPE_MAX: f64 = 1.0;
 const RATE_SLOPE_MAX: f64 = 0.02;
 
-/// The ratios that xrdcp itself had over 100 Gbit/s: mode, and Gbit/s on the three paths with 1 GB files and with 10 GB files.
+/// What xrdcp gave over 100 Gbit/s: the mode, and Gbit/s on the three paths with 1 GB files and with 10 GB files.
 const PUBLISHED_MODES: [(&str, [[f64; 2]; 3]); 4] = [
     ("consecutive", [[12.16, 14.52], [5.49, 12.06], [0.88, 1.36]]),
     ("simultaneous", [[38.94, 43.07], [28.29, 34.64], [33.95, 12.46]]),

@@ -30,7 +30,7 @@ pub const VERSION_WITHIN: Duration = Duration::from_secs(10);
 /// Streams of a process that an order may ask for.
 pub const STREAMS_MAX: u32 = 128;
 /// Buffers of a socket that an order may ask for, bytes: 4 GiB, the largest TCP window is 1 GiB.
-pub const WINDOW_BYTES_MAX: u64 = 4 << 30;
+pub const WINDOW_BYTES_MAX: u64 = 512 << 20;
 /// The least limit of a process, bit/s. Below it the tools' own steps (1 KiB/s, buffers of 128 KiB) exceed the limit.
 pub const CLIENT_LIMIT_BIT_S_MIN: u64 = 1_000_000;
 /// How long a test of iperf3 may last, seconds: a day, the bound of iperf3 itself.

@@ -192,7 +192,7 @@ impl AgentRequest<'_> {
     fn run(&self) -> Result<Arc<ToolRun>, Refused> {
         let found = self.id.and_then(|id| self.service.runs.get(id));
         let missing =
-            || Refused::new(404, "this agent has no run of this id; it keeps ended runs until it is restarted");
+            || Refused::new(404, "this agent has no run of this id: it was restarted, or the run ended long ago");
         found.ok_or_else(missing)
     }
 

@@ -26,7 +26,7 @@ use super::checked_order::{CheckedFile, CheckedOrder};
 use super::installed::InstalledTool;
 use super::limits::{GRACE, STDERR_BYTES_MAX};
 use super::local_file::{self, NullLink};
-use super::process::{Invocation, Launcher, OutputForm};
+use super::process::{Invocation, Launcher};
 use super::process_counters::cpu_s;
 use super::tools::{BearerChannel, DiscardForm};
 use super::words::{ToolRunDirection, ToolRunState, ToolRunStatus};
@@ -284,8 +284,8 @@ impl ToolRun {
         };
         let environment = template.environment.iter().map(|(name, value)| (*name, (*value).to_owned()));
         let mut set: Vec<(&'static str, String)> = environment.collect();
-        // The operator's own key is for nobody else, and only longhaul takes keys of Longhaul.
-        let mut unset = if template.output == OutputForm::Longhaul { Vec::new() } else { vec!["LONGHAUL_KEY"] };
+        // The operator's own key is for nobody else: longhaul gets that of the order, if there is one.
+        let mut unset = vec!["LONGHAUL_KEY"];
         let mut stdin = None;
         match (template.bearer, &self.options.bearer) {
             (BearerChannel::Stdin, Some(bearer)) => stdin = Some(curl_configuration(bearer)),

@@ -1,6 +1,8 @@
 //! Makes an exercise from the words of its file: units are read, names are found, every default is filled in.
 
-use std::collections::BTreeMap;
+mod class;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use model::units::{BitRate, Bytes};
@@ -8,22 +10,19 @@ use toml::Spanned;
 use web::scitag::SciTag;
 
 use super::raw::{
-    RawClass, RawFault, RawFile, RawFlow, RawLab, RawLink, RawPhase, RawSearch, RawSite, RawSiteGoal, line_at,
+    RawFault, RawFile, RawFlow, RawLab, RawLink, RawPhase, RawSearch, RawSite, RawSiteGoal, line_at,
 };
 use super::{
-    ClassFiles, Exercise, ExerciseFlow, ExerciseLink, ExercisePhase, ExerciseSite, FaultKind, FileProblem, FlowClass,
-    FlowTool, LabNetwork, Medium, PhaseFault, Search, SiteGoal,
+    Exercise, ExerciseFlow, ExerciseLink, ExercisePhase, ExerciseSite, FaultKind, FileProblem, FlowClass, FlowTool,
+    LabNetwork, PhaseFault, Search, SiteGoal,
 };
 use crate::agent::tool_names;
-use crate::data_set::{DataSet, FileMix};
 use crate::search::{Parameter, ParameterName, SlotSearch};
 
 /// Flows of an exercise: the controller has a thread for each.
 const FLOWS_MAX: usize = 1_000;
 /// Files of a round: a node makes so many in a few requests.
 const FILES_MAX: u64 = 200_000;
-/// Clients of a flow.
-const CLIENTS_MAX: u32 = 256;
 /// The slots of a search, and the length of each, where the file does not say.
 const SLOTS: usize = 6;
 const SLOT: Duration = Duration::from_secs(60);
@@ -86,7 +85,7 @@ pub(super) fn exercise(raw: &RawFile, text: &str) -> Result<Exercise> {
     let classes: BTreeMap<&str, FlowClass> = raw
         .class
         .iter()
-        .map(|(name, class)| Ok((name.as_str(), self::class(&source, name, class)?)))
+        .map(|(name, class)| Ok((name.as_str(), class::class(&source, name, class)?)))
         .collect::<Result<_>>()?;
     let known = KnownParts { source: &source, sites: &sites, classes: &classes, has_lab: raw.lab.is_some() };
     let phases = raw.phase.iter().map(|phase| known.phase(phase)).collect::<Result<Vec<_>>>()?;
@@ -146,9 +145,16 @@ fn check_extent(exercise: &Exercise) -> Result<()> {
     if flows > FLOWS_MAX {
         return whole(format!("{flows} flows"), "an exercise has 1,000 flows at most");
     }
-    let files = exercise.flows().map(|(_, flow)| flow.class.volume(exercise.scale).0).max().unwrap_or(0);
-    if files > FILES_MAX {
-        return whole(format!("{files} files in a round"), "a round has 200,000 files at most");
+    let searched = exercise.search.iter().flat_map(|search| search.file_classes());
+    if let Some(class) = searched.into_iter().find(|class| class.count() > FILES_MAX) {
+        return whole(format!("a search with {} files", class.count()), "lower the values of files and clients");
+    }
+    let mut names = BTreeSet::new();
+    for name in exercise.phases.iter().map(|phase| &phase.name).chain(exercise.flows().map(|(_, flow)| &flow.name)) {
+        if !names.insert(name) {
+            let remedy = "give each phase a name of its own, and write count where a phase has equal flows";
+            return whole(format!("two phases, or two flows of a phase, are named {name:?}"), remedy);
+        }
     }
     Ok(())
 }
@@ -220,93 +226,6 @@ fn link(
     })
 }
 
-fn class(source: &FileText<'_>, name: &str, raw: &Spanned<RawClass>) -> Result<FlowClass> {
-    let class = raw.get_ref();
-    let tool = match class.tool.as_ref().map(|tool| tool.get_ref().as_str()) {
-        None | Some("longhaul") => FlowTool::Longhaul,
-        Some("hub") => FlowTool::Hub,
-        Some(other) => FlowTool::Client(other.to_owned()),
-    };
-    let medium = match class.medium.as_ref().map(|medium| medium.get_ref().as_str()) {
-        None | Some("disk") => Medium::Disk,
-        Some("memory") => Medium::Memory,
-        Some("read") => Medium::Read,
-        Some("write") => Medium::Write,
-        Some(other) => {
-            let span = class.medium.as_ref().map_or(raw.span(), Spanned::span);
-            return Err(source.problem(
-                &span,
-                format!("{other:?} is no medium"),
-                "write \"disk\", \"memory\", \"read\" or \"write\"",
-            ));
-        }
-    };
-    let clients = class.clients.as_ref().map_or(1, |clients| *clients.get_ref());
-    if !(1..=CLIENTS_MAX).contains(&clients) || (clients > 1 && !matches!(tool, FlowTool::Client(_))) {
-        let remedy = "write 1 to 256 for tools of others; one job of Longhaul fills a path by itself";
-        return Err(source.problem(&raw.span(), format!("{clients} clients in the class {name}"), remedy));
-    }
-    if medium != Medium::Disk && tool == FlowTool::Hub {
-        return Err(source.problem(&raw.span(), "a hub moves files", "use medium = \"disk\" with tool = \"hub\""));
-    }
-    if !medium.reads() && matches!(tool, FlowTool::Client(_)) && tool.name() != "iperf3" {
-        let what = format!("{} fetches files, and the class {name} has none", tool.name());
-        return Err(source.problem(&raw.span(), what, "use medium = \"read\" or \"disk\" with clients of other tools"));
-    }
-    Ok(FlowClass {
-        name: name.to_owned(),
-        files: class_files(source, name, raw)?,
-        medium,
-        files_each: files_each(source, class.files_each.as_ref(), &tool)?,
-        tool,
-        clients,
-        streams: class.streams.as_ref().map(|streams| *streams.get_ref()),
-        window_bytes: class.window.as_ref().map(|window| source.bytes(window)).transpose()?,
-    })
-}
-
-/// The files of each process; only processes of other tools copy them one after another.
-fn files_each(source: &FileText<'_>, stated: Option<&Spanned<u32>>, tool: &FlowTool) -> Result<u32> {
-    match stated {
-        None => Ok(1),
-        Some(stated) if *stated.get_ref() > 0 && matches!(tool, FlowTool::Client(_)) => Ok(*stated.get_ref()),
-        Some(stated) => {
-            let what = format!("files_each = {}", stated.get_ref());
-            Err(source.problem(&stated.span(), what, "it is for clients of other tools, and at least 1"))
-        }
-    }
-}
-
-fn class_files(source: &FileText<'_>, name: &str, raw: &Spanned<RawClass>) -> Result<ClassFiles> {
-    let class = raw.get_ref();
-    match (&class.set, &class.mix, &class.size) {
-        (Some(set), None, None) => match DataSet::of_name(set.get_ref()) {
-            Some(known) => Ok(ClassFiles::Set(known)),
-            None => {
-                let names: Vec<&str> = DataSet::ALL.iter().map(|set| set.name()).collect();
-                let what = format!("{:?} is no data set", set.get_ref());
-                Err(source.problem(&set.span(), what, format!("write one of {}", names.join(", "))))
-            }
-        },
-        (None, Some(mix), None) => {
-            let shares =
-                mix.iter().map(|part| Ok((part.share, source.bytes(&part.size)?))).collect::<Result<Vec<_>>>()?;
-            let mix = FileMix::new(shares)
-                .map_err(|error| source.problem(&raw.span(), error.to_string(), "shares are above 0"))?;
-            Ok(ClassFiles::Mix { count: class.files.unwrap_or(1).max(1), mix })
-        }
-        (None, None, Some(size)) => {
-            Ok(ClassFiles::Equal { count: class.files.unwrap_or(1).max(1), bytes: source.bytes(size)? })
-        }
-        _ => {
-            let what = format!("the class {name} does not say what its files are");
-            let remedy =
-                "write files and size, or set = \"NAME\", or files and mix = [{ share = 0.5, size = \"1MB\" }, …]";
-            Err(source.problem(&raw.span(), what, remedy))
-        }
-    }
-}
-
 /// What phases refer to.
 struct KnownParts<'a> {
     source: &'a FileText<'a>,
@@ -359,6 +278,11 @@ impl KnownParts<'_> {
             ));
         }
         let class = self.class(&flow.class, &raw.span())?;
+        let pairs = flow.from.all().len().saturating_mul(flow.to.all().len());
+        if pairs.saturating_mul(flow.count as usize) > FLOWS_MAX {
+            let what = format!("{} flows from each of {pairs} sources to their targets", flow.count);
+            return Err(self.source.problem(&raw.span(), what, "an exercise has 1,000 flows at most"));
+        }
         let mut flows = Vec::new();
         for from in flow.from.all() {
             // From a site to itself only its disks are tested.
@@ -440,7 +364,14 @@ impl KnownParts<'_> {
         let span = raw.span();
         self.site(&search.from, &span)?;
         self.site(&search.to, &span)?;
+        let class = self.class(&search.class, &span)?;
+        let is_client = matches!(class.tool, FlowTool::Client(_));
+        let of_clients = [ParameterName::Clients, ParameterName::Window];
         let parameter = |(name, values): (&String, &Vec<u64>)| match ParameterName::of_word(name) {
+            Some(name) if !is_client && of_clients.contains(&name) => {
+                let what = format!("{} has no {}", class.tool.name(), name.word());
+                Err(self.source.problem(&span, what, "vary streams and files, or use a client of another tool"))
+            }
             Some(name) => Ok(Parameter { name, values: values.clone() }),
             None => {
                 let remedy = "parameters are clients, streams, window and files";
@@ -460,7 +391,7 @@ impl KnownParts<'_> {
             name: format!("search: {} > {}", search.from, search.to),
             from: search.from.clone(),
             to: search.to.clone(),
-            class: self.class(&search.class, &span)?,
+            class,
             at: Duration::ZERO,
             goal_bit_s: None,
             rate_max_bit_s: None,

@@ -54,9 +54,10 @@ pub fn comparison(before: &RunRecord, after: &RunRecord) -> String {
 /// What lost more than a tenth of its sustained rate, in sentences.
 pub fn regressions(before: &RunRecord, after: &RunRecord) -> Vec<String> {
     let lost = pairs(before, after).into_iter().filter_map(|pair| {
-        let (before, after) = (pair.before?, pair.after?);
-        (after < before * REGRESSION)
-            .then(|| format!("{}: {} after {}", pair.name, rate_text(after), rate_text(before)))
+        let before = pair.before?;
+        let is_lost = pair.after.is_none_or(|after| after < before * REGRESSION);
+        let after = pair.after.map_or_else(|| "nothing known".to_owned(), rate_text);
+        is_lost.then(|| format!("{}: {after} after {}", pair.name, rate_text(before)))
     });
     lost.collect()
 }
@@ -78,6 +79,8 @@ fn pairs(before: &RunRecord, after: &RunRecord) -> Vec<RatePair> {
             let old = old.and_then(|old| old.flows.iter().find(|old| old.name == flow.name));
             pairs.push(RatePair { name: flow.name.clone(), before: old.and_then(flow_rate), after: flow_rate(flow) });
         }
+        let gone = old.iter().flat_map(|old| &old.flows).filter(|old| phase.flows.iter().all(|flow| flow.name != old.name));
+        pairs.extend(gone.map(|old| RatePair { name: old.name.clone(), before: flow_rate(old), after: None }));
     }
     let gone = before.phases.iter().filter(|old| !after.phases.iter().any(|phase| phase.name == old.name));
     pairs.extend(gone.map(|old| RatePair { name: old.name.clone(), before: phase_rate(old), after: None }));
@@ -111,6 +114,8 @@ mod tests {
         after.phases[0].flows[1].rates_bit_s = vec![Some(2e8); 30];
         let found = regressions(&before, &after);
         assert!(found.contains(&"two: 200 Mbit/s after 300 Mbit/s".to_owned()), "{found:?}");
+        after.phases[0].flows.truncate(1);
+        assert!(regressions(&before, &after).contains(&"two: nothing known after 300 Mbit/s".to_owned()));
         after.phases[0].name = "another".into();
         let page = comparison(&before, &after);
         assert!(page.contains("push &amp; pull") && page.contains("another"));

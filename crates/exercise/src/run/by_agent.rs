@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 
 use auth::AccessKey;
 use model::id::Uuid;
+use web::api_client::ApiError;
 
 use super::Runner;
 use super::lease::Leases;
 use super::prepare::{class_files, source_directory};
 use super::round::{RoundDriver, RoundEnd, RoundSample};
-use crate::agent::{AgentApi, ToolRunCredentials, ToolRunDirection, ToolRunFile, ToolRunOrder, ToolRunState};
+use crate::agent::{
+    AgentApi, ToolRunCredentials, ToolRunDirection, ToolRunFile, ToolRunOrder, ToolRunState, ToolRunStatus,
+};
 use crate::data_set::DataFile;
 use crate::file::ExerciseFlow;
 
@@ -18,6 +21,10 @@ use crate::file::ExerciseFlow;
 const LIFETIME_S: u32 = 60;
 /// How often a run is renewed.
 const RENEWAL: Duration = Duration::from_secs(10);
+/// The status of an agent that does not know a run.
+const UNKNOWN: u16 = 404;
+/// The rise of a limit, as a factor, for which clients begin again: what they have fetched of unfinished files is lost.
+const LIMIT_RISE: f64 = 1.2;
 /// The tool that tests a path and moves no files.
 const IPERF3: &str = "iperf3";
 /// The tool that reads nodes by their own protocol.
@@ -29,8 +36,8 @@ struct AgentDriver {
     source: FlowSource,
     order: ToolRunOrder,
     renewed: Instant,
-    /// Whether a limit was changed after the run began: it holds from the next round on.
-    began: bool,
+    /// The run was stopped to begin again with another limit.
+    begins_again: bool,
 }
 
 /// Where the clients of a flow fetch its files.
@@ -103,7 +110,7 @@ pub(super) fn driver(
         scitag: exercise.scitag,
         lifetime_s: LIFETIME_S,
     };
-    Ok(Box::new(AgentDriver { agent, source, order, renewed: Instant::now(), began: false }))
+    Ok(Box::new(AgentDriver { agent, source, order, renewed: Instant::now(), begins_again: false }))
 }
 
 impl FlowSource {
@@ -120,7 +127,7 @@ impl FlowSource {
         };
         let file = |file: &DataFile| ToolRunFile {
             source: format!("{base}/{}/{}", self.directory, file.path),
-            target: self.arrives_in.as_ref().map_or_else(|| "null:".to_owned(), |dir| format!("{dir}/{}", file.path)),
+            target: self.arrives_in.as_ref().map_or_else(|| "null:".to_owned(), |dir| format!("{id}/{dir}/{}", file.path)),
             bytes: file.bytes,
         };
         self.files.iter().map(file).collect()
@@ -137,44 +144,69 @@ impl FlowSource {
     }
 }
 
-impl RoundDriver for AgentDriver {
-    fn begin(&mut self) -> Result<(), String> {
-        self.order.id = Uuid::now_v7();
-        self.order.files = self.source.files();
-        self.order.credentials = self.source.credentials();
-        self.renewed = Instant::now();
-        self.began = true;
-        self.agent.start(&self.order).map(drop).map_err(|error| error.to_string())
-    }
-
-    fn sample(&mut self) -> Result<Option<RoundSample>, String> {
+impl AgentDriver {
+    /// The state of the run; none if the agent does not know it.
+    fn status(&mut self) -> Result<Option<ToolRunStatus>, String> {
         let status = if self.renewed.elapsed() >= RENEWAL {
             self.renewed = Instant::now();
             self.agent.renew(self.order.id, LIFETIME_S)
         } else {
             self.agent.run(self.order.id)
         };
-        let status = status.map_err(|error| error.to_string())?;
+        match status {
+            Ok(status) => Ok(Some(status)),
+            Err(ApiError::Refused { problem, .. }) if problem.status == UNKNOWN => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl RoundDriver for AgentDriver {
+    fn begin(&mut self) -> Result<(), String> {
+        self.order.id = Uuid::now_v7();
+        self.order.files = self.source.files();
+        self.order.credentials = self.source.credentials();
+        self.renewed = Instant::now();
+        self.begins_again = false;
+        self.agent.start(&self.order).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn sample(&mut self) -> Result<Option<RoundSample>, String> {
+        let Some(status) = self.status()? else {
+            self.order.id = Uuid::nil();
+            let error = "the agent has forgotten the run; was it restarted?".to_owned();
+            return Ok(Some(RoundSample { end: Some(RoundEnd::failed(error)), ..RoundSample::default() }));
+        };
         let state = match status.state {
             ToolRunState::Running => None,
             ToolRunState::Done => Some("done"),
             ToolRunState::Failed => Some("failed"),
             ToolRunState::Stopped => Some("cancelled"),
         };
+        let begins_again = self.begins_again && status.state == ToolRunState::Stopped;
+        let error = status.errors.first().cloned().or(status.reason.clone()).filter(|_| !begins_again);
         let end = state.map(|state| RoundEnd {
             state: state.to_owned(),
             failed: status.files_failed,
-            verdict: String::new(),
-            error: status.errors.first().cloned().or(status.reason.clone()),
+            error,
             cpu_s: Some(status.cpu_s),
+            begins_again,
+            ..RoundEnd::default()
         });
+        if end.is_some() {
+            self.order.id = Uuid::nil();
+        }
         Ok(Some(RoundSample { bytes: status.bytes_done, files: status.files_done, waiting_for: String::new(), end }))
     }
 
     fn limit(&mut self, limit_bit_s: u64) -> Result<(), String> {
         let limit = Some(limit_bit_s).filter(|limit| *limit > 0);
-        if self.began && limit != self.order.limit_bit_s {
+        if !self.order.id.is_nil() {
+            if !is_another_limit(self.order.limit_bit_s, limit) {
+                return Ok(());
+            }
             // A process of another tool cannot be given another limit: the round begins again with it.
+            self.begins_again = true;
             self.cancel();
         }
         self.order.limit_bit_s = limit;
@@ -182,8 +214,32 @@ impl RoundDriver for AgentDriver {
     }
 
     fn cancel(&mut self) {
+        if self.order.id.is_nil() {
+            return;
+        }
         if let Err(error) = self.agent.stop(self.order.id) {
             tracing::warn!(%error, run = %self.order.id, "the clients of an agent cannot be stopped; they end with their lifetime");
         }
+    }
+}
+
+/// Whether clients must begin again with a limit: if it is lower than theirs, or much higher.
+fn is_another_limit(present: Option<u64>, wanted: Option<u64>) -> bool {
+    match (present, wanted) {
+        (None, None) => false,
+        (None, Some(_)) | (Some(_), None) => true,
+        (Some(present), Some(wanted)) => wanted < present || wanted as f64 > present as f64 * LIMIT_RISE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_begin_again_for_a_lower_limit_and_for_a_much_higher_one() {
+        assert!(is_another_limit(Some(100), Some(99)) && is_another_limit(Some(100), Some(130)));
+        assert!(!is_another_limit(Some(100), Some(100)) && !is_another_limit(Some(100), Some(115)));
+        assert!(is_another_limit(None, Some(1)) && is_another_limit(Some(1), None) && !is_another_limit(None, None));
     }
 }

@@ -81,8 +81,11 @@ impl RoundDriver for HubDriver {
                 .map_or_else(String::new, |limit| format!("{}: {}", limit.part, limit.evidence)),
             error: (job.state == Stage::Failed)
                 .then(|| format!("job {id} failed; longhaul queue show {id} names its files")),
-            cpu_s: None,
+            ..RoundEnd::default()
         });
+        if end.is_some() {
+            self.id = Uuid::nil();
+        }
         Ok(Some(RoundSample { bytes: job.done_bytes, files: job.done, waiting_for, end }))
     }
 
@@ -96,6 +99,9 @@ impl RoundDriver for HubDriver {
     }
 
     fn cancel(&mut self) {
+        if self.id.is_nil() {
+            return;
+        }
         if let Err(error) = self.hub.cancel(&self.id.to_string()) {
             tracing::warn!(%error, job = %self.id, "a job cannot be cancelled; cancel it with longhaul queue cancel");
         }

@@ -77,6 +77,7 @@ impl<'a> PhaseControl<'a> {
         let mut flows = self.flows.lock();
         flows.active[flow] = is_active;
         flows.states[flow].is_active = is_active;
+        flows.states[flow].rate_bit_s = None;
         flows.limits_bit_s = self.caps.limits_bit_s(&flows.active);
     }
 
@@ -89,9 +90,7 @@ impl<'a> PhaseControl<'a> {
     pub fn note(&self, flow: usize, rate_bit_s: Option<f64>, why: &str) {
         let state = &mut self.flows.lock().states[flow];
         state.rate_bit_s = rate_bit_s;
-        if !why.is_empty() {
-            why.clone_into(&mut state.why);
-        }
+        why.clone_into(&mut state.why);
     }
 
     /// All flows as they are.

@@ -42,11 +42,11 @@ pub(crate) fn run(
     control.set_active(number, true);
     let mut before_bytes = 0;
     loop {
-        let round = run.round(before_bytes);
+        let (round, begins_again) = run.round(before_bytes);
         before_bytes += round.bytes;
         let failed = round.error.is_some() && round.bytes == 0;
         record.rounds.push(round);
-        if control.is_over() || !flow.repeats {
+        if control.is_over() || !(flow.repeats || begins_again) {
             break;
         }
         if failed {
@@ -74,14 +74,16 @@ struct FlowRun<'a> {
 }
 
 impl FlowRun<'_> {
-    /// One round; `before_bytes` arrived in the rounds before it.
-    fn round(&mut self, before_bytes: u64) -> RoundRecord {
+    /// One round, and whether its files are to be moved again; `before_bytes` arrived in the rounds before it.
+    fn round(&mut self, before_bytes: u64) -> (RoundRecord, bool) {
         let begun = Instant::now();
         let mut record = RoundRecord { at_s: self.control.seconds(), ..RoundRecord::default() };
         self.follow_limit();
         if let Err(error) = self.driver.begin() {
-            self.control.note(self.number, None, &error);
-            return RoundRecord { state: "failed".into(), error: Some(error), ..record };
+            // Nothing moves: that is known, and no gap.
+            self.course.note(self.begun.elapsed().as_secs_f64(), before_bytes);
+            self.control.note(self.number, Some(0.0), &error);
+            return (RoundRecord { state: "failed".into(), error: Some(error), ..record }, false);
         }
         let mut cancelled: Option<Instant> = None;
         let end = loop {
@@ -101,10 +103,12 @@ impl FlowRun<'_> {
                 self.follow_limit();
             }
         };
-        record.seconds = begun.elapsed().as_secs_f64();
+        record.seconds = end.seconds.unwrap_or_else(|| begun.elapsed().as_secs_f64());
+        let begins_again = end.begins_again && cancelled.is_none();
         // An end by the end of its phase is no fault of the flow.
         record.error = end.error.filter(|_| cancelled.is_none() || end.state != "cancelled");
-        RoundRecord { failed: end.failed, state: end.state, verdict: end.verdict, cpu_s: end.cpu_s, ..record }
+        let RoundEnd { failed, state, verdict, cpu_s, .. } = end;
+        (RoundRecord { failed, state, verdict, cpu_s, ..record }, begins_again)
     }
 
     /// Takes a sample if there is a new one. Returns how the round ended, if it has.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::Scope;
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use model::id::Uuid;
@@ -21,6 +21,8 @@ const LIFETIME_S: u32 = 60;
 const RENEWAL: Duration = Duration::from_secs(3);
 /// The status of a node that does not know a place.
 const UNKNOWN: u16 = 404;
+/// The answers of a node that lends no places, or not to this key.
+const NOT_AGREED: [u16; 3] = [401, 403, UNKNOWN];
 /// What a place may hold beside the files of its flows, as a factor: unfinished files of an attempt before.
 const ROOM: f64 = 1.2;
 /// The least quota, bytes.
@@ -39,8 +41,8 @@ struct Lease {
     /// The API for whoever ordered the place.
     api: nodeapi::Api,
     access: Mutex<PlaceAccess>,
-    /// The files that were ordered, to order them again.
-    files: Mutex<Vec<ScratchFiles>>,
+    /// The files of the place, and how many of these orders the node has.
+    files: Mutex<(Vec<ScratchFiles>, usize)>,
     software: String,
     clock_ahead_s: Option<f64>,
     /// Why it is not renewed now, if so.
@@ -56,8 +58,20 @@ struct PlaceAccess {
     api: nodeapi::Api,
 }
 
-/// Ends the renewal when it is dropped.
-pub(crate) struct Renewal(#[allow(dead_code, reason = "dropped to end the renewal")] mpsc::Sender<()>);
+/// The renewal of all places, each in a thread of its own: a site that does not answer delays no other.
+pub(crate) struct Renewal<'scope> {
+    threads: Vec<(mpsc::Sender<()>, ScopedJoinHandle<'scope, ()>)>,
+}
+
+impl Renewal<'_> {
+    /// Ends it, and waits for requests under way: a place that is removed must not be taken again.
+    pub fn end(self) {
+        let (senders, threads): (Vec<_>, Vec<_>) = self.threads.into_iter().unzip();
+        drop(senders);
+        // A panic there was reported by its thread.
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
 
 impl Leases {
     /// Takes a place at each site. If one is refused, those that were taken are removed.
@@ -72,31 +86,38 @@ impl Leases {
                 Ok(lease) => drop(leases.by_site.insert(site.name.clone(), lease)),
                 Err(error) => {
                     leases.release();
-                    return Err(RunError::NotAgreed { site: site.name.clone(), why: error.to_string() });
+                    return Err(refusal(&site.name, &error));
                 }
             }
         }
         Ok(leases)
     }
 
-    /// Renews all places in a thread of its own, until the returned guard is dropped.
-    pub fn renew_in<'scope, 'env>(&'scope self, scope: &'scope Scope<'scope, 'env>) -> Renewal {
-        let (sender, receiver) = mpsc::channel();
-        scope.spawn(move || {
-            while receiver.recv_timeout(RENEWAL) == Err(RecvTimeoutError::Timeout) {
-                self.by_site.values().for_each(Lease::renew);
-            }
-        });
-        Renewal(sender)
+    /// Renews all places until that is ended.
+    pub fn renew_in<'scope, 'env>(&'scope self, scope: &'scope Scope<'scope, 'env>) -> Renewal<'scope> {
+        let renew = |lease: &'scope Lease| {
+            let (sender, receiver) = mpsc::channel();
+            let thread = scope.spawn(move || {
+                while receiver.recv_timeout(RENEWAL) == Err(RecvTimeoutError::Timeout) {
+                    lease.renew();
+                }
+            });
+            (sender, thread)
+        };
+        Renewal { threads: self.by_site.values().map(renew).collect() }
     }
 
     /// Removes all places; with that their keys end, and the transfers that were ordered with these.
     pub fn release(&self) {
-        for (site, lease) in &self.by_site {
-            if let Err(error) = lease.api.remove_scratch(lease.id) {
-                tracing::warn!(site, %error, "the scratch place stays until its lifetime ends");
+        std::thread::scope(|scope| {
+            for (site, lease) in &self.by_site {
+                scope.spawn(move || {
+                    if let Err(error) = lease.api.remove_scratch(lease.id) {
+                        tracing::warn!(site, %error, "the scratch place stays until its lifetime ends");
+                    }
+                });
             }
-        }
+        });
     }
 
     /// The path of a site's place.
@@ -125,9 +146,8 @@ impl Leases {
     /// There is no place, or the node refuses.
     pub fn make_files(&self, site: &str, files: ScratchFiles) -> Result<(), String> {
         let lease = self.by_site.get(site).ok_or_else(|| "it has no scratch place".to_owned())?;
-        lease.api.make_scratch_files(lease.id, &files).map_err(|error| error.to_string())?;
-        lease.files.lock().push(files);
-        Ok(())
+        lease.files.lock().0.push(files);
+        lease.order_files().map_err(|error| error.to_string())
     }
 
     /// The API of a site's node for whoever ordered the place.
@@ -149,6 +169,15 @@ impl Leases {
     pub fn lost(&self) -> Vec<String> {
         let lost = self.by_site.iter().filter_map(|(site, lease)| Some((site, lease.lost.lock().clone()?)));
         lost.map(|(site, why)| format!("the scratch place of {site} was lost before the end: {why}")).collect()
+    }
+}
+
+/// Why a site's node gives no place.
+fn refusal(site: &str, error: &nodeapi::Error) -> RunError {
+    let (site, why) = (site.to_owned(), error.to_string());
+    match error {
+        nodeapi::Error::Refused { problem, .. } if NOT_AGREED.contains(&problem.status) => RunError::NotAgreed { site, why },
+        _ => RunError::Files { site, why },
     }
 }
 
@@ -184,17 +213,30 @@ impl Lease {
             Err(nodeapi::Error::Refused { problem, .. }) if problem.status == UNKNOWN => self.take_again(),
             renewed => renewed.map(drop),
         };
+        let renewed = renewed.and_then(|()| self.order_files());
         *self.lost.lock() = renewed.err().map(|error| error.to_string());
     }
 
     fn take_again(&self) -> Result<(), nodeapi::Error> {
         let order = ScratchOrder { id: self.id, lifetime_s: LIFETIME_S, quota_bytes: self.quota_bytes };
         let (place, _): (ScratchPlace, bool) = self.api.create_scratch(&order)?;
-        let Some(key) = place.key else { return Ok(()) };
+        self.files.lock().1 = 0;
+        let Some(key) = place.key else {
+            // The answer with the key was lost: the next renewal takes a new place.
+            return self.api.remove_scratch(self.id).map(drop);
+        };
         let api = nodeapi::Api::new(self.dialer.clone(), self.origin.clone(), Some(&format!("Bearer {key}")));
         *self.access.lock() = PlaceAccess { place: place.place, key, api };
-        for files in self.files.lock().iter() {
-            self.api.make_scratch_files(self.id, files)?;
+        Ok(())
+    }
+
+    /// Orders the files that the node does not have yet.
+    fn order_files(&self) -> Result<(), nodeapi::Error> {
+        let mut files = self.files.lock();
+        let (all, ordered) = &mut *files;
+        while let Some(next) = all.get(*ordered) {
+            self.api.make_scratch_files(self.id, next)?;
+            *ordered += 1;
         }
         Ok(())
     }

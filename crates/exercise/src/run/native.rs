@@ -9,7 +9,7 @@ use model::v1::{Change, Transfer};
 
 use super::lease::Leases;
 use super::round::{RoundDriver, RoundEnd, RoundSample};
-use super::sampler::NodeSampler;
+use super::sampler::{NodeSampler, TransferSample};
 use crate::file::ExerciseFlow;
 
 /// How long a transfer is tried again without progress, seconds: faults of an exercise last less.
@@ -59,6 +59,14 @@ impl NativeDriver {
         self.leases.place_api(&self.from).ok_or_else(|| format!("{} has no scratch place", self.from))
     }
 
+    /// The end of a round that its node has forgotten.
+    fn forgotten(&mut self) -> RoundSample {
+        self.sampler.leave(self.id);
+        self.id = Uuid::nil();
+        let error = format!("the node of {} has forgotten the transfer; was it restarted?", self.from);
+        RoundSample { end: Some(RoundEnd::failed(error)), ..RoundSample::default() }
+    }
+
     fn end(&self, transfer: &Transfer) -> RoundEnd {
         let receipt = self.api().ok().and_then(|api| api.receipt(transfer.id).ok());
         let verdict = receipt.as_ref().map_or_else(String::new, |receipt| {
@@ -69,7 +77,8 @@ impl NativeDriver {
             failed: transfer.failed.unwrap_or(0),
             verdict,
             error: transfer.error.clone(),
-            cpu_s: None,
+            seconds: receipt.as_ref().map(|receipt| receipt.seconds),
+            ..RoundEnd::default()
         }
     }
 }
@@ -87,20 +96,27 @@ impl RoundDriver for NativeDriver {
             ..Order::new(self.id, &*self.round.source, &*self.round.target)
         };
         self.last_sample = None;
-        self.api()?.create_transfer(&order).map(drop).map_err(|error| error.to_string())
+        self.api()?.create_transfer(&order).map(drop).map_err(|error| error.to_string())?;
+        self.sampler.follow(self.id);
+        Ok(())
     }
 
     fn sample(&mut self) -> Result<Option<RoundSample>, String> {
-        let Some(sampled) = self.sampler.transfer(self.id) else {
-            return self.sampler.error().map_or(Ok(None), Err);
+        let transfer = match self.sampler.transfer(self.id) {
+            TransferSample::Known(at, transfer) if self.last_sample != Some(at) => {
+                self.last_sample = Some(at);
+                transfer
+            }
+            TransferSample::Known(..) | TransferSample::Awaited => return self.sampler.error().map_or(Ok(None), Err),
+            TransferSample::Forgotten => return Ok(Some(self.forgotten())),
         };
-        if self.last_sample == Some(sampled.at) {
-            return self.sampler.error().map_or(Ok(None), Err);
-        }
-        self.last_sample = Some(sampled.at);
-        let transfer = sampled.transfer;
         let end = transfer.state.is_last().then(|| self.end(&transfer));
-        Ok(Some(RoundSample { bytes: transfer.bytes, files: transfer.files, waiting_for: transfer.waiting_for, end }))
+        if end.is_some() {
+            self.sampler.leave(self.id);
+            self.id = Uuid::nil();
+        }
+        let Transfer { bytes, files, waiting_for, .. } = *transfer;
+        Ok(Some(RoundSample { bytes, files, waiting_for, end }))
     }
 
     fn limit(&mut self, limit_bit_s: u64) -> Result<(), String> {
@@ -113,6 +129,9 @@ impl RoundDriver for NativeDriver {
     }
 
     fn cancel(&mut self) {
+        if self.id.is_nil() {
+            return;
+        }
         let cancelled = self.api().and_then(|api| api.cancel_transfer(self.id).map_err(|error| error.to_string()));
         if let Err(error) = cancelled {
             tracing::warn!(error, transfer = %self.id, "a transfer cannot be cancelled; it ends with its scratch place");

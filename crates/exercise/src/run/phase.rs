@@ -115,9 +115,11 @@ fn break_things(runner: &Runner<'_>, phase: &ExercisePhase, control: &PhaseContr
                         return record;
                     }
                     record.at_s = control.seconds();
-                    record.error = lab.begin(&fault.what).err();
-                    if let Some(lasts) = fault.lasts {
-                        // A fault ends with its phase: the next one begins whole.
+                    // A fault ends with its phase: the next one begins whole.
+                    let left = phase.lasts.map(|lasts| lasts.saturating_sub(control.began().elapsed()));
+                    let lasts = fault.lasts.map(|lasts| left.map_or(lasts, |left| left.min(lasts)));
+                    record.error = lab.begin(&fault.what, lasts).err();
+                    if let Some(lasts) = lasts {
                         control.goes_on_until(fault.at + lasts);
                         record.error = record.error.take().or(lab.end(&fault.what).err());
                         record.until_s = Some(control.seconds());

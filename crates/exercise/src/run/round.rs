@@ -45,6 +45,17 @@ pub(crate) struct RoundEnd {
     pub verdict: String,
     /// Why it failed.
     pub error: Option<String>,
-    /// Processor time of both ends, where it is known.
+    /// Processor time of the agent's clients.
     pub cpu_s: Option<f64>,
+    /// How long it took by the clock of whoever moved it, seconds, where that is known.
+    pub seconds: Option<f64>,
+    /// It was ended to begin again with another limit: that is no end of the flow.
+    pub begins_again: bool,
+}
+
+impl RoundEnd {
+    /// The end of a round that failed.
+    pub fn failed(error: String) -> RoundEnd {
+        RoundEnd { state: "failed".into(), error: Some(error), ..RoundEnd::default() }
+    }
 }

@@ -1,4 +1,5 @@
-//! What nodes say about their transfers, twice a second with one request for each node, for all flows that begin there.
+//! What nodes say about the transfers of all flows that begin there, twice a second: a request for those that wait and one for those that run,
+//! and one for each that has ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use model::id::Uuid;
-use model::v1::Transfer;
+use model::v1::{Stage, Transfer};
 use nodeapi::PageQuery;
 use parking_lot::Mutex;
 
@@ -18,25 +19,30 @@ use crate::record::NodeSample;
 const INTERVAL: Duration = Duration::from_millis(500);
 /// How often a node is asked for its load.
 const LOAD_EVERY: Duration = Duration::from_secs(10);
-/// Transfers on a page: a node of an exercise has hundreds at most that have not ended, and old ones fall out.
+/// Transfers on a page.
 const PAGE: usize = 1000;
+/// The status of a node that does not know a transfer.
+const UNKNOWN: u16 = 404;
 
 /// The last answers of a node.
 pub(crate) struct NodeSampler {
     site: String,
     leases: Arc<Leases>,
-    transfers: Mutex<HashMap<Uuid, SampledTransfer>>,
+    /// The transfers that flows follow, and what is known of them.
+    followed: Mutex<HashMap<Uuid, TransferSample>>,
     loads: Mutex<Vec<NodeSample>>,
     error: Mutex<Option<String>>,
 }
 
-/// A transfer as its node described it at a moment.
+/// What is known of a transfer.
 #[derive(Clone, Debug)]
-pub(crate) struct SampledTransfer {
-    /// When the answer came.
-    pub at: Instant,
-    /// The transfer.
-    pub transfer: Transfer,
+pub(crate) enum TransferSample {
+    /// Nothing yet.
+    Awaited,
+    /// Its node described it at a moment.
+    Known(Instant, Box<Transfer>),
+    /// Its node does not know it: it was restarted, and the transfer was that of a scratch place which is gone.
+    Forgotten,
 }
 
 impl NodeSampler {
@@ -45,7 +51,7 @@ impl NodeSampler {
         NodeSampler {
             site: site.to_owned(),
             leases,
-            transfers: Mutex::default(),
+            followed: Mutex::default(),
             loads: Mutex::default(),
             error: Mutex::default(),
         }
@@ -56,10 +62,7 @@ impl NodeSampler {
         let mut load_due = Instant::now();
         while !over.load(Ordering::Relaxed) {
             let asked = Instant::now();
-            match self.read_transfers() {
-                Ok(()) => *self.error.lock() = None,
-                Err(error) => *self.error.lock() = Some(error.to_string()),
-            }
+            *self.error.lock() = self.read_transfers().err().map(|error| error.to_string());
             if load_due <= asked {
                 self.read_load(began, lab);
                 load_due = asked + LOAD_EVERY;
@@ -68,9 +71,19 @@ impl NodeSampler {
         }
     }
 
-    /// The last answer about a transfer.
-    pub fn transfer(&self, id: Uuid) -> Option<SampledTransfer> {
-        self.transfers.lock().get(&id).cloned()
+    /// Begins to follow a transfer.
+    pub fn follow(&self, id: Uuid) {
+        self.followed.lock().insert(id, TransferSample::Awaited);
+    }
+
+    /// Ends to follow a transfer.
+    pub fn leave(&self, id: Uuid) {
+        self.followed.lock().remove(&id);
+    }
+
+    /// What is known of a transfer that is followed.
+    pub fn transfer(&self, id: Uuid) -> TransferSample {
+        self.followed.lock().get(&id).cloned().unwrap_or(TransferSample::Awaited)
     }
 
     /// Why the last request failed, if it did.
@@ -83,21 +96,40 @@ impl NodeSampler {
         std::mem::take(&mut self.loads.lock())
     }
 
+    /// Lists what has not ended, and asks for each transfer that is followed and not listed.
     fn read_transfers(&self) -> Result<(), nodeapi::Error> {
         let Some(api) = self.leases.place_api(&self.site) else { return Ok(()) };
-        let mut after = None;
-        loop {
-            let query = PageQuery { state: None, after, limit: Some(PAGE) };
-            let page = api.list_transfers(query)?;
-            let at = Instant::now();
-            let mut transfers = self.transfers.lock();
-            transfers
-                .extend(page.transfers.into_iter().map(|transfer| (transfer.id, SampledTransfer { at, transfer })));
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return Ok(()),
+        let followed: Vec<Uuid> = self.followed.lock().keys().copied().collect();
+        if followed.is_empty() {
+            return Ok(());
+        }
+        let mut listed = HashMap::new();
+        for state in [Stage::Queued, Stage::Running] {
+            let mut after = None;
+            loop {
+                let page = api.list_transfers(PageQuery { state: Some(state), after, limit: Some(PAGE) })?;
+                let at = Instant::now();
+                listed.extend(page.transfers.into_iter().map(|transfer| (transfer.id, (at, transfer))));
+                match page.next {
+                    Some(next) => after = Some(next),
+                    None => break,
+                }
             }
         }
+        for id in followed {
+            let found = match listed.remove(&id) {
+                Some((at, transfer)) => TransferSample::Known(at, Box::new(transfer)),
+                None => match api.transfer(id) {
+                    Ok(transfer) => TransferSample::Known(Instant::now(), Box::new(transfer)),
+                    Err(nodeapi::Error::Refused { problem, .. }) if problem.status == UNKNOWN => TransferSample::Forgotten,
+                    Err(error) => return Err(error),
+                },
+            };
+            if let Some(known) = self.followed.lock().get_mut(&id) {
+                *known = found;
+            }
+        }
+        Ok(())
     }
 
     fn read_load(&self, began: Instant, lab: Option<&dyn RunLab>) {

@@ -1,7 +1,5 @@
 //! The slots of a search: one setting of the parameters in each.
 
-use std::time::{Duration, Instant};
-
 use super::{Runner, phase};
 use crate::file::{ExerciseFlow, ExercisePhase, Search};
 use crate::record::{FlowRecord, PhaseRecord, TrialRecord};
@@ -43,21 +41,10 @@ pub(super) fn run(runner: &Runner<'_>, search: &Search, phases: &mut Vec<PhaseRe
     trials
 }
 
-/// What is known before: the round trip is measured by the time of a request to the node at the target.
+/// What is known before: the capacity that the file states. The round trip of the path is not that of the controller's requests.
 fn hints(runner: &Runner<'_>, search: &Search) -> SearchHints {
-    let rtt = |site: &str| -> Option<Duration> {
-        let api = runner.leases.api(site)?;
-        api.health().ok()?;
-        let asked = Instant::now();
-        api.health().ok()?;
-        Some(asked.elapsed())
-    };
     let link = runner.inputs.exercise.links.iter().find(|link| link.joins(&search.flow.from, &search.flow.to));
-    SearchHints {
-        rtt_s: rtt(&search.flow.to).map(|rtt| rtt.as_secs_f64()),
-        capacity_bit_s: link.and_then(|link| link.capacity_bit_s),
-        processors: None,
-    }
+    SearchHints { capacity_bit_s: link.and_then(|link| link.capacity_bit_s), ..SearchHints::default() }
 }
 
 /// The phase of one slot.

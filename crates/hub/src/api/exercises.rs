@@ -13,7 +13,7 @@ use crate::time;
 const KEPT_MS: i64 = 7 * 86_400_000;
 /// Runs on the board.
 const BOARD_MAX: i64 = 100;
-/// Runs of one owner.
+/// Runs of one owner: the oldest leave the board for new ones.
 const RUNS_PER_OWNER_MAX: i64 = 50;
 /// Flows of a report: an exercise has no more.
 const FLOWS_MAX: usize = 1_000;
@@ -31,35 +31,19 @@ pub(super) async fn report(request: ApiRequest) -> ApiResult {
         return Err(Refused::new(400, format!("a report has {FLOWS_MAX} flows at most")));
     }
     let database = &request.hub.database;
-    if database.exercise(&request.id).await.map_err(refused)?.is_none() {
-        require_room(&request).await?;
-    }
     let now = time::now();
     let body = serde_json::to_string(&progress).unwrap_or_default();
     let (id, owner) = (request.id.clone(), request.member.owner.clone());
     let row = ExerciseRow { id, owner, reported: now, stopped_by: String::new(), body };
-    database.report_exercise(row, now - KEPT_MS).await.map_err(refused)?;
+    database.report_exercise(row, now - KEPT_MS, RUNS_PER_OWNER_MAX).await.map_err(refused)?;
     let stored = database.exercise(&request.id).await.map_err(refused)?;
     let stored = stored.filter(|row| row.owner == request.member.owner).ok_or_else(|| unknown(&request.id))?;
     json(200, &ExerciseStop { stopped_by: Some(stored.stopped_by).filter(|by| !by.is_empty()) })
 }
 
-/// Refuses a new run of a member that has very many on the board.
-async fn require_room(request: &ApiRequest) -> Result<(), Refused> {
-    let since = time::now() - KEPT_MS;
-    let own = request.hub.database.exercises_of(&request.member.owner, since).await.map_err(refused)?;
-    if own < RUNS_PER_OWNER_MAX {
-        return Ok(());
-    }
-    Err(Refused::new(
-        409,
-        format!("you have {RUNS_PER_OWNER_MAX} runs of exercises on the board; the oldest leave it after a week"),
-    ))
-}
-
 /// GET /api/v1/exercises.
 pub(super) async fn list(request: ApiRequest) -> ApiResult {
-    let rows = request.hub.database.exercises(BOARD_MAX).await.map_err(refused)?;
+    let rows = request.hub.database.exercises(time::now() - KEPT_MS, BOARD_MAX).await.map_err(refused)?;
     json(200, &ExerciseBoards { exercises: rows.into_iter().map(to_api).collect() })
 }
 
@@ -69,6 +53,9 @@ pub(super) async fn stop(request: ApiRequest) -> ApiResult {
     let row = database.exercise(&request.id).await.map_err(refused)?.ok_or_else(|| unknown(&request.id))?;
     if !request.member.may_change(&row.owner, "") {
         return Err(Refused::new(403, format!("only {} and operators stop this run", row.owner)));
+    }
+    if to_api(row.clone()).progress.result.is_some() {
+        return Err(Refused::new(409, "this run has ended already"));
     }
     database.stop_exercise(row.id, request.member.owner.clone()).await.map_err(refused)?;
     let row = database.exercise(&request.id).await.map_err(refused)?.ok_or_else(|| unknown(&request.id))?;

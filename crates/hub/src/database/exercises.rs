@@ -31,20 +31,24 @@ fn read(row: &AnyRow) -> Result<ExerciseRow> {
 }
 
 impl Database {
-    /// Stores a report of a run, unless the run belongs to another owner; removes runs whose last report came before `kept_since`.
+    /// Stores a report of a run, unless the run belongs to another owner. Removes runs whose last report came before `kept_since`, and of the
+    /// owner's runs all but the `most` with the latest reports.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn report_exercise(&self, row: ExerciseRow, kept_since: i64) -> Result<()> {
-        let sql = "INSERT INTO exercises (id, owner, reported, body) VALUES ($1, $2, $3, $4) \
-                   ON CONFLICT (id) DO UPDATE SET reported = excluded.reported, body = excluded.body \
-                   WHERE exercises.owner = excluded.owner";
+    pub async fn report_exercise(&self, row: ExerciseRow, kept_since: i64, most: i64) -> Result<()> {
+        let store = "INSERT INTO exercises (id, owner, reported, body) VALUES ($1, $2, $3, $4) \
+                     ON CONFLICT (id) DO UPDATE SET reported = excluded.reported, body = excluded.body \
+                     WHERE exercises.owner = excluded.owner";
+        let forget = "DELETE FROM exercises WHERE reported < $1 OR (owner = $2 AND id NOT IN \
+                      (SELECT id FROM exercises WHERE owner = $3 ORDER BY reported DESC LIMIT $4))";
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
-                    let forget = sqlx::query("DELETE FROM exercises WHERE reported < $1").bind(kept_since);
-                    forget.execute(&mut *connection).await?;
-                    let query = sqlx::query(sql).bind(row.id).bind(row.owner).bind(row.reported).bind(row.body);
+                    let owner = row.owner;
+                    let query = sqlx::query(store).bind(row.id).bind(owner.clone()).bind(row.reported).bind(row.body);
+                    query.execute(&mut *connection).await?;
+                    let query = sqlx::query(forget).bind(kept_since).bind(owner.clone()).bind(owner).bind(most);
                     query.execute(connection).await?;
                     Ok(())
                 })
@@ -61,22 +65,14 @@ impl Database {
         sqlx::query(sql).bind(id).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// The runs on the board, those with the latest reports first.
+    /// The runs that were reported since a time, those with the latest reports first.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn exercises(&self, limit: i64) -> Result<Vec<ExerciseRow>> {
-        let sql = "SELECT id, owner, reported, stopped_by, body FROM exercises ORDER BY reported DESC LIMIT $1";
-        sqlx::query(sql).bind(limit).fetch_all(&self.pool).await?.iter().map(read).collect()
-    }
-
-    /// The number of runs of an owner whose last report came after `since`.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    pub async fn exercises_of(&self, owner: &str, since: i64) -> Result<i64> {
-        let sql = "SELECT COUNT(*) FROM exercises WHERE owner = $1 AND reported > $2";
-        Ok(sqlx::query(sql).bind(owner).bind(since).fetch_one(&self.pool).await?.try_get(0)?)
+    pub async fn exercises(&self, since: i64, limit: i64) -> Result<Vec<ExerciseRow>> {
+        let sql = "SELECT id, owner, reported, stopped_by, body FROM exercises WHERE reported >= $1 \
+                   ORDER BY reported DESC LIMIT $2";
+        sqlx::query(sql).bind(since).bind(limit).fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 
     /// Notes that a member stops a run. The first one to do so is kept.

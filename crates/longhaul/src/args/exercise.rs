@@ -126,7 +126,7 @@ pub struct ExerciseScorecard {
     /// The speed of the slower interface, which decides the class
     #[arg(long, value_name = "RATE", default_value = "10Gbit/s")]
     pub nic: model::units::BitRate,
-    /// Compare with these rates: esnet-10g, epoc, …
+    /// Compare with these rates: esnet-10g, epoc-log-2020, …
     #[arg(long, value_name = "NAME")]
     pub reference: Option<String>,
     /// A and B are sites of this scenario, which is brought up

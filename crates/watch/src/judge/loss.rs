@@ -187,11 +187,13 @@ impl Loss {
         self.latest
     }
 
-    /// Drops all counts, unless a loss is found.
-    pub fn forget(&mut self) {
-        if self.first.is_none() {
+    /// Drops all counts, unless a loss is found; returns whether they were dropped.
+    pub fn forget(&mut self) -> bool {
+        let is_found = self.first.is_some();
+        if !is_found {
             *self = Loss { since_loss: self.since_loss, ..Loss::new(self.bin as f64 / BIN_MS as f64) };
         }
+        !is_found
     }
 
     fn find(&mut self, floor: f64) -> Option<LossFinding> {

@@ -241,8 +241,13 @@ impl PathJudge {
             let may_be_found = self.sides[direction_index(direction)].loss.may_be_found();
             let allowed = may_be_found.then(|| self.expectation(direction).loss_allowed).flatten();
             let side = &mut self.sides[direction_index(direction)];
+            let was_found = side.loss.latest().is_some();
             let Some(found) = side.loss.judge(allowed.unwrap_or(f64::MAX).min(side::LOSS_FLOOR)) else {
                 self.is_member_loss[direction_index(direction)] = false;
+                if was_found {
+                    // The ports of a loss that has ended say nothing about the next one.
+                    self.ports.forget(direction);
+                }
                 if let Some(member) = member {
                     findings.push(lossy_member(direction, member));
                 }
@@ -315,7 +320,9 @@ impl PathJudge {
 
     /// Drops the losses so far: a cause that has ended explains them. A loss that was found on this path stays found.
     pub fn forget_loss(&mut self, direction: Direction) {
-        self.sides[direction_index(direction)].loss.forget();
+        if self.sides[direction_index(direction)].loss.forget() {
+            self.ports.forget(direction);
+        }
     }
 
     fn find_delays(&mut self, findings: &mut Vec<Finding>) {

@@ -26,6 +26,8 @@ const EVIDENCE_MIN: f64 = 9.0;
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
     reports: VecDeque<Minute>,
+    /// For each direction, the end of the time whose losses have a cause that is over, milliseconds since 1970.
+    forgotten: [i64; 2],
 }
 
 /// The losses of ports in one minute.
@@ -62,6 +64,13 @@ impl Ports {
         }
     }
 
+    /// Drops the losses so far of a direction: a cause that has ended explains them.
+    pub fn forget(&mut self, direction: Direction) {
+        if let Some(last) = self.reports.back() {
+            self.forgotten[usize::from(direction == Direction::Reverse)] = last.begin + 1;
+        }
+    }
+
     /// The number of ports that lose in a direction and of all ports, within `within` milliseconds before the last loss, where chance does not explain the
     /// difference.
     pub fn concentrated(&self, direction: Direction, within: i64) -> Option<(usize, usize)> {
@@ -78,6 +87,7 @@ impl Ports {
     /// The same since a time.
     pub fn spread_since(&self, direction: Direction, since: i64) -> Option<LossByPort> {
         let mut ports: BTreeMap<u16, Port> = BTreeMap::new();
+        let since = since.max(self.forgotten[usize::from(direction == Direction::Reverse)]);
         for minute in self.reports.iter().filter(|minute| minute.begin >= since) {
             let lost: u32 = minute.by_port.iter().map(|port| minute.lost(port, direction)).sum();
             let sent: u32 = minute.by_port.iter().map(|port| port.sent).sum();
@@ -210,6 +220,23 @@ mod tests {
         assert!((0..8).fold(member, |all, _| all.plus(member)).is_significant(), "nine have not");
         let chance = spread([1, 0, 1, 0, 2, 1, 0, 1]);
         assert!(!(0..8).fold(chance, |all, _| all.plus(chance)).is_significant());
+    }
+
+    #[test]
+    fn a_member_that_was_mended_does_not_explain_later_losses() {
+        let report = |lost: [u32; 4], reverse: u32| {
+            let port = |(port, lost): (u16, u32)| PortLoss { port, sent: 250, lost: lost + reverse, lost_reverse: reverse };
+            let by_port = (1..5).zip(lost).map(port).collect();
+            StreamReport { sent: 1000, lost_reverse: u64::from(reverse), ports: 4, by_port, ..StreamReport::default() }
+        };
+        let mut ports = Ports::default();
+        (0..10).for_each(|minute| ports.add(minute, &report([0, 6, 0, 0], 1)));
+        assert_eq!(ports.concentrated(Direction::Forward, i64::MAX), Some((1, 4)));
+        ports.forget(Direction::Forward);
+        assert_eq!(ports.spread_within(Direction::Forward, i64::MAX), None);
+        assert_eq!(ports.spread_within(Direction::Reverse, i64::MAX).unwrap().lost, 40, "the other direction is kept");
+        (10..20).for_each(|minute| ports.add(minute, &report([1, 1, 1, 1], 0)));
+        assert_eq!(ports.concentrated(Direction::Forward, i64::MAX), None);
     }
 
     #[test]

@@ -42,6 +42,8 @@ impl Watch {
                 changes.extend(self.alarms.lock().update(&key.0, &key.1, &path.findings, &events, now));
             }
         }
+        // Most alarms end here, with a measurement of their own path.
+        forget_losses(&changes, &mut paths, &watched.config);
         drop(paths);
         self.send_changes(changes);
     }

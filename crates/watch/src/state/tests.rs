@@ -82,6 +82,34 @@ async fn measurements_become_grid_history_and_alarms() {
     assert_eq!(watch.archive.cursor("a").await.unwrap(), 238);
 }
 
+#[tokio::test]
+async fn losses_of_an_alarm_that_a_measurement_ends_do_not_count_for_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (watch, mut changes) = watch(&dir).await;
+    let begin = time::now() - 90 * 60_000;
+    let mut minute = 0;
+    let mut take = async |minutes: i64, lost: u64| {
+        for _ in 0..minutes {
+            let number = minute as u64 + 1;
+            watch.take("a", vec![stream("a", "b", begin + minute * 60_000, number, lost)], number).await.unwrap();
+            minute += 1;
+        }
+    };
+    take(20, 3).await;
+    // Times of alarms are a hundredth here: a finding lasts for 0.6 s, and is gone for 1.8 s.
+    tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+    take(1, 3).await;
+    take(30, 0).await;
+    tokio::time::sleep(std::time::Duration::from_millis(2_000)).await;
+    take(1, 0).await;
+    let ended = std::iter::from_fn(|| changes.try_recv().ok())
+        .any(|change| matches!(&change, Change::Ended(alarm) if alarm.kind == AlarmKind::Loss));
+    assert!(ended, "a measurement has ended the alarm");
+    let paths = watch.paths.lock();
+    let judge = &paths[&("a".to_owned(), "b".to_owned())].judge;
+    assert_eq!(judge.counts(Direction::Forward, 0).0, 0, "63 packets were lost, and are explained");
+}
+
 /// The outcome of a run with one flow.
 fn nightly(sustained_bit_s: f64) -> ExerciseOutcome {
     let flow = ExerciseFlowOutcome {
@@ -105,7 +133,7 @@ async fn a_nightly_exercise_that_loses_a_tenth_raises_an_alarm_until_it_is_back(
     }
     let raised = watch.take_exercise(&nightly(6e9), first + 3 * 86_400_000).await.unwrap();
     assert!(
-        raised[0].evidence.contains("sustained 6.00 Gbit/s, and 9.20 Gbit/s was the median of the 3"),
+        raised[0].evidence.contains("sustained 6.00 Gbit/s, and 9.20 Gbit/s was the median of the 3 good"),
         "{raised:?}"
     );
     // Neither the tests of the mesh nor another configuration end it.

@@ -72,7 +72,7 @@ function Board({ run, stop }: { run: Run; stop: () => void }) {
 
 function Flows({ flows }: { flows: Flow[] }) {
   const achieved = flows.reduce((sum, flow) => sum + (flow.rate_bit_s ?? 0), 0);
-  const goals = flows.reduce((sum, flow) => sum + (flow.goal_bit_s ?? 0), 0);
+  const goals = flows.reduce((sum, flow) => sum + (flow.is_active ? (flow.goal_bit_s ?? 0) : 0), 0);
   const behind = flows.filter(isBehind).length;
   const ordered = [...flows].sort((a, b) => part(a) - part(b)).slice(0, SHOWN_MAX);
   return (
@@ -102,11 +102,11 @@ function Flows({ flows }: { flows: Flow[] }) {
   );
 }
 
-/** The part of its goal that a flow achieves; flows without a goal come last. */
+/** The part of its goal that a flow achieves; flows without a goal, and those that do not move, come last. */
 function part(flow: Flow): number {
-  return flow.goal_bit_s === undefined ? Infinity : (flow.rate_bit_s ?? 0) / flow.goal_bit_s;
+  return flow.goal_bit_s === undefined || !flow.is_active ? Number.MAX_VALUE : (flow.rate_bit_s ?? 0) / flow.goal_bit_s;
 }
 
 function isBehind(flow: Flow): boolean {
-  return flow.is_active && part(flow) < 1;
+  return part(flow) < 1;
 }

@@ -322,7 +322,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         &[
             Answer::json(200, "whether the run shall stop, and who says so", "ExerciseStop"),
             Answer::problem(404, "the run belongs to another member"),
-            Answer::problem(409, "the member has too many runs on the board"),
         ],
         handler!(USER, exercises::report),
     ),
@@ -332,7 +331,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         "stopExercise",
         "Stops a run: its controller ends all flows and removes all scratch places as soon as it reports",
         None,
-        &[Answer::json(200, "the run", "ExerciseBoard"), Answer::problem(404, "no such run")],
+        &[Answer::json(200, "the run", "ExerciseBoard"), Answer::problem(404, "no such run"), Answer::problem(409, "the run has ended")],
         handler!(USER, exercises::stop),
     ),
     get(

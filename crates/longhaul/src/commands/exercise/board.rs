@@ -134,7 +134,8 @@ fn lines(board: &ExerciseBoard) -> Vec<String> {
     behind.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let rates = || progress.flows.iter().filter_map(|flow| flow.rate_bit_s);
     if rates().next().is_some() {
-        let goals: f64 = progress.flows.iter().filter_map(|flow| flow.goal_bit_s).sum();
+        let moving = progress.flows.iter().filter(|flow| flow.is_active);
+        let goals: f64 = moving.filter_map(|flow| flow.goal_bit_s).sum();
         let goal = if goals > 0.0 { format!(" of {}", rate_text(goals)) } else { String::new() };
         lines.push(format!(
             "  {}{goal}; {} of {} flows are behind",

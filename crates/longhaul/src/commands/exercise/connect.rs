@@ -13,6 +13,7 @@ use web::{Dialer, HttpUrl};
 
 use super::rig::LabRig;
 use crate::failure::Failure;
+use crate::settings::read_key_file;
 
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -98,10 +99,11 @@ fn real_site(name: &str, site: &ExerciseSite, file_dir: &Path) -> Result<RunSite
     })
 }
 
+/// The one key in a file.
 fn read_key(file: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format!("cannot read the key {}: {error}", file.display())))?;
-    Ok(text.trim().to_owned())
+    let mut keys = read_key_file(file)?;
+    let key = keys.pop().filter(|_| keys.is_empty());
+    key.map(|key| key.expose_text()).ok_or_else(|| Failure::usage(format!("{} must have one key", file.display())))
 }
 
 fn bearer(key: &str) -> String {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use exercise::grade::FlowGrade;
-use exercise::page;
+use exercise::page::{self, TrendRun};
 use exercise::record::RunRecord;
 use model::Exit;
 use model::v1::exercise::{ExerciseFlowOutcome, ExerciseOutcome};
@@ -75,13 +75,12 @@ fn conclude(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<(), Failure> {
-    let runs = runs(out)?;
-    if let [.., before, last] = runs.as_slice() {
-        page::regressions(before, last)
-            .iter()
-            .for_each(|line| printer.line(&format!("less than the run before: {line}")));
+    let runs = PastRuns::read(out, printer)?;
+    if let Some(before) = &runs.before {
+        let lost = page::regressions(before, record);
+        lost.iter().for_each(|line| printer.line(&format!("less than the run before: {line}")));
     }
-    write_file(&out.join(TREND), &page::trend(&runs))?;
+    write_file(&out.join(TREND), &page::trend(&runs.trend))?;
     printer.line(&out.join(TREND).display().to_string());
     let outcome = outcome(&loaded.name, record);
     if hub_client::origin(&args.at).is_err() || record.stopped.is_some() || outcome.flows.is_empty() {
@@ -96,24 +95,50 @@ fn conclude(
     Ok(())
 }
 
-/// The records below a directory, the oldest first.
-fn runs(out: &Path) -> Result<Vec<RunRecord>, Failure> {
-    let entries = fs::read_dir(out).map_err(|error| Failure::usage(format!("{}: {error}", out.display())))?;
-    let mut dirs: Vec<_> =
-        entries.flatten().map(|entry| entry.path()).filter(|dir| dir.join(RECORD).is_file()).collect();
-    dirs.sort();
-    dirs[dirs.len().saturating_sub(TREND_RUNS_MAX)..].iter().map(|dir| read(dir)).collect()
+/// The runs so far.
+#[derive(Default)]
+struct PastRuns {
+    /// What the page shows of each, the oldest first.
+    trend: Vec<TrendRun>,
+    /// The record of the run before the last one.
+    before: Option<RunRecord>,
 }
 
-/// What the flows of a run sustained. A flow without samples is left out: it is no rate of 0.
+impl PastRuns {
+    /// Reads the records below a directory. One that cannot be read is named and left out.
+    fn read(out: &Path, printer: &Printer) -> Result<PastRuns, Failure> {
+        let entries = fs::read_dir(out).map_err(|error| Failure::usage(format!("{}: {error}", out.display())))?;
+        let mut dirs: Vec<_> =
+            entries.flatten().map(|entry| entry.path()).filter(|dir| dir.join(RECORD).is_file()).collect();
+        dirs.sort();
+        let mut runs = PastRuns::default();
+        let mut last = None;
+        for dir in &dirs[dirs.len().saturating_sub(TREND_RUNS_MAX)..] {
+            match read(dir) {
+                Ok(record) => {
+                    runs.trend.push(TrendRun::of(&record));
+                    runs.before = last.replace(record);
+                }
+                Err(failure) => printer.line(&failure.message),
+            }
+        }
+        Ok(runs)
+    }
+}
+
+/// What the flows of a run sustained. A flow without samples is left out, because its rate is not known; one that failed as a whole
+/// sustained nothing. The slots of a search try different settings, and are left out.
 fn outcome(name: &str, record: &RunRecord) -> ExerciseOutcome {
-    let flows = record.phases.iter().flat_map(|phase| &phase.flows).filter_map(|flow| {
-        let attained = FlowGrade::of(flow).attained?;
+    let phases = record.phases.iter().filter(|_| record.trials.is_empty());
+    let flows = phases.flat_map(|phase| &phase.flows).filter_map(|flow| {
+        let grade = FlowGrade::of(flow);
+        let has_failed = grade.failed > 0 && grade.bytes == 0;
+        let sustained_bit_s = grade.attained.map(|attained| attained.sustained).or(has_failed.then_some(0.0))?;
         Some(ExerciseFlowOutcome {
             name: flow.name.clone(),
             from: flow.from.clone(),
             to: flow.to.clone(),
-            sustained_bit_s: attained.sustained,
+            sustained_bit_s,
             goal_bit_s: flow.goal_bit_s,
         })
     });

@@ -6,9 +6,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use exercise::run::{NodeProcess, RunLab};
 use exercise::{Exercise, FaultKind, FlowTool, LabNetwork};
+use lab::scenario::Change;
 use lab::{Lab, Scenario};
 use parking_lot::Mutex;
 
@@ -174,9 +176,9 @@ impl<'a> LabRig<'a> {
 }
 
 impl RunLab for LabRig<'_> {
-    fn begin(&self, fault: &FaultKind) -> Result<(), String> {
+    fn begin(&self, fault: &FaultKind, lasts: Option<Duration>) -> Result<(), String> {
         match fault {
-            FaultKind::Path { path, settings } => self.set(path, settings),
+            FaultKind::Path { path, settings } => self.set(path, settings, lasts),
             FaultKind::Node { site } => {
                 let node = self.nodes.get(site).ok_or_else(|| format!("there is no node at {site}"))?;
                 node.process.lock().take();
@@ -187,7 +189,7 @@ impl RunLab for LabRig<'_> {
 
     fn end(&self, fault: &FaultKind) -> Result<(), String> {
         match fault {
-            FaultKind::Path { path, settings } => self.restore(path, settings),
+            FaultKind::Path { .. } => Ok(()),
             FaultKind::Node { site } => {
                 let node = self.nodes.get(site).ok_or_else(|| format!("there is no node at {site}"))?;
                 let service = self.serve(site, &node.state).map_err(|error| error.message)?;
@@ -206,37 +208,14 @@ impl RunLab for LabRig<'_> {
 }
 
 impl LabRig<'_> {
-    fn set(&self, path: &str, settings: &[String]) -> Result<(), String> {
-        let words = settings.iter().map(|setting| {
-            setting.split_once('=').ok_or_else(|| format!("{setting:?} is no setting; write loss = \"1%\""))
+    fn set(&self, path: &str, settings: &[String], lasts: Option<Duration>) -> Result<(), String> {
+        let words = settings.iter().map(|setting| match setting.split_once('=') {
+            Some((word, value)) => Ok((word.to_owned(), value.to_owned())),
+            None => Err(format!("{setting:?} is no setting; write loss = \"1%\"")),
         });
-        let words: Vec<(&str, &str)> = words.collect::<Result<_, String>>()?;
-        self.lab.set(path, &words).map_err(|error| error.to_string())
-    }
-
-    /// Gives the settings of a fault the values that they have in the scenario.
-    fn restore(&self, path: &str, settings: &[String]) -> Result<(), String> {
-        let words: Vec<String> =
-            settings.iter().filter_map(|setting| Some(whole(setting.split_once('=')?.0))).collect();
-        let scenario = self.lab.scenario();
-        let described = scenario.paths.iter().find(|described| described.name == path);
-        let direction = described.and_then(|described| described.directions[0].members.first());
-        let words: Vec<String> = words
-            .into_iter()
-            .map(|word| match (word.as_str(), direction.and_then(|settings| settings.rate)) {
-                ("rate=none", Some(rate)) => format!("rate={}bit/s", rate.0),
-                _ => word,
-            })
-            .collect();
-        self.set(path, &words)
-    }
-}
-
-/// The setting of a path on which nothing is broken.
-fn whole(word: &str) -> String {
-    match word {
-        "down" | "withdrawn" => format!("{word}=false"),
-        _ => format!("{word}=none"),
+        let words = words.collect::<Result<Vec<_>, String>>()?;
+        let change = Change::read(self.lab.scenario(), path, None, None, &words).map_err(|problem| problem.to_string())?;
+        self.lab.change(change, lasts).map_err(|error| error.to_string())
     }
 }
 

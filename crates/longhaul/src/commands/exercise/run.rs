@@ -34,6 +34,8 @@ const COPY: &str = "exercise.toml";
 pub struct LoadedExercise {
     /// The name of the file without its extension, or of the shipped exercise.
     pub name: String,
+    /// The command that runs it, without paths.
+    command: String,
     text: String,
     /// The directory that its key files are relative to.
     dir: PathBuf,
@@ -59,7 +61,7 @@ pub fn load(named: &str) -> Result<LoadedExercise, Failure> {
         }
     };
     let dir = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-    Ok(LoadedExercise { dir, ..LoadedExercise::read(&name, text)? })
+    Ok(LoadedExercise { dir, ..LoadedExercise::read(&name, &format!("longhaul exercise run {name}"), text)? })
 }
 
 impl LoadedExercise {
@@ -67,9 +69,9 @@ impl LoadedExercise {
     ///
     /// # Errors
     /// The text is not an exercise.
-    pub fn read(name: &str, text: String) -> Result<LoadedExercise, Failure> {
+    pub fn read(name: &str, command: &str, text: String) -> Result<LoadedExercise, Failure> {
         let exercise = Exercise::read(&text).map_err(|problem| Failure::usage(format!("{name}: {problem}")))?;
-        Ok(LoadedExercise { name: name.to_owned(), text, dir: PathBuf::new(), exercise })
+        Ok(LoadedExercise { name: name.to_owned(), command: command.to_owned(), text, dir: PathBuf::new(), exercise })
     }
 }
 
@@ -266,7 +268,7 @@ impl Controller<'_> {
             began: web::date::rfc3339(now()),
             machine: machine(),
             software: concat!("longhaul ", env!("CARGO_PKG_VERSION")).to_owned(),
-            command: format!("longhaul exercise run {}", self.loaded.name),
+            command: self.loaded.command.clone(),
             emulated: rig.map(LabRig::describe),
             ..RunRecord::default()
         }
@@ -305,12 +307,15 @@ fn write(out: &Path, loaded: &LoadedExercise, record: &RunRecord) -> Result<(), 
     Ok(())
 }
 
-/// Writes a file.
+/// Writes a file: all of it, or nothing.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn write_file(file: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(file, text).map_err(|error| cannot_write(file, &error))
+    let mut unfinished = file.as_os_str().to_owned();
+    unfinished.push(".part");
+    let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, file));
+    written.map_err(|error| cannot_write(file, &error))
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {

@@ -21,10 +21,11 @@ const STAGE: &str = "15s";
 const PATH: &str = "path";
 const READ: &str = "read";
 const WRITE: &str = "write";
-/// Bytes from memory in such a phase: more than any path carries in its time.
-const STAGE_BYTES: &str = "1TB";
-/// Bytes of a disk in such a phase, before it begins again.
-const DISK_BYTES: &str = "200MB";
+/// Bytes from memory in such a phase: more than a path of 400 Gbit/s carries in its time.
+const STAGE_BYTES: f64 = 1e12;
+/// Bytes of a disk in such a phase, before it begins again: those of some seconds at the speed of the interface, but files must be made before.
+const DISK_S: f64 = 5.0;
+const DISK_BYTES: [f64; 2] = [64e6, 20e9];
 
 /// Runs the command.
 ///
@@ -32,7 +33,7 @@ const DISK_BYTES: &str = "200MB";
 /// A data set is unknown, a node does not take part, or nothing can begin.
 pub fn run(args: &ExerciseScorecard, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let sets = sets(args)?;
-    let loaded = LoadedExercise::read("scorecard", exercise_text(args, &sets))?;
+    let loaded = LoadedExercise::read("scorecard", "longhaul exercise scorecard", exercise_text(args, &sets))?;
     let record = run_loaded(&loaded, &args.at, settings, printer)?;
     let reference = args.reference.as_deref().map(reference).transpose()?;
     let title = format!("{} to {}", args.from, args.to);
@@ -86,10 +87,11 @@ fn exercise_text(args: &ExerciseScorecard, sets: &[DataSet]) -> String {
             ("from", "to")
         }
     };
-    for (class, medium, size) in
-        [(PATH, "memory", STAGE_BYTES), (READ, "read", DISK_BYTES), (WRITE, "write", DISK_BYTES)]
-    {
-        let _ = writeln!(text, "[class.{class}]\nsize = \"{size}\"\nmedium = \"{medium}\"");
+    let [least, most] = DISK_BYTES;
+    let disk_bytes = (args.nic.0 as f64 / 8.0 * DISK_S).clamp(least, most);
+    for (class, medium, bytes) in [(PATH, "memory", STAGE_BYTES), (READ, "read", disk_bytes), (WRITE, "write", disk_bytes)] {
+        // What a stage gives does not depend on the scale of the sets.
+        let _ = writeln!(text, "[class.{class}]\nsize = \"{:.0}B\"\nmedium = \"{medium}\"", bytes / args.scale);
     }
     for (class, from, to) in [(PATH, from, to), (READ, from, from), (WRITE, to, to)] {
         let _ = writeln!(
@@ -107,12 +109,14 @@ fn exercise_text(args: &ExerciseScorecard, sets: &[DataSet]) -> String {
     text
 }
 
-/// The rows of the card. The stages are what their phases attained at most.
+/// The rows of the card. The stages are what their phases attained at most, or their fastest round: between two rounds nothing moves for a moment.
 fn rows(record: &RunRecord, sets: &[DataSet]) -> Vec<ScoreRow> {
     let phase = |name: &str| record.phases.iter().find(|phase| phase.name == name);
     let stage = |name: &str| {
         let flow = phase(name)?.flows.first()?;
-        FlowGrade::of(flow).attained.map(|attained| attained.max)
+        let whole = flow.rounds.iter().filter(|round| round.state == "done" && round.seconds > 0.0);
+        let rates = whole.map(|round| round.bytes as f64 * 8.0 / round.seconds);
+        rates.chain(FlowGrade::of(flow).attained.map(|attained| attained.max)).reduce(f64::max)
     };
     let limits = StageLimits { path_bit_s: stage(PATH), read_bit_s: stage(READ), write_bit_s: stage(WRITE) };
     let row = |set: &DataSet| Some(score_row(set, phase(set.name())?, limits));
