@@ -442,14 +442,23 @@ impl Watch {
     }
 }
 
-/// The coarsest level that gives enough rows, and the step to which they are rolled up further, milliseconds.
+/// The coarsest level that gives enough rows, and the step to which they are rolled up further, milliseconds. Steps divide an hour, or a day, so that a row
+/// never holds measurements of two hours, or of two days: a row of nine minutes that begins before the hour would count as one of the hour before.
 fn level_for(since: i64, until: i64, rows_max: usize) -> (Level, Option<i64>) {
+    const MINUTE: i64 = 60_000;
+    const HOUR: i64 = 60 * MINUTE;
     let span = (until - since).max(1);
-    let step = span / rows_max.clamp(1, HISTORY_ROWS_MAX) as i64;
-    match step {
-        0..60_000 => (Level::Minutes, None),
-        60_000..3_600_000 => (Level::Minutes, Some((step / 60_000 + 1) * 60_000)),
-        _ => (Level::Hours, Some((step / 3_600_000 + 1) * 3_600_000)),
+    let least = span / rows_max.clamp(1, HISTORY_ROWS_MAX) as i64 + 1;
+    if least <= MINUTE {
+        return (Level::Minutes, None);
+    }
+    let minutes = [2, 3, 4, 5, 6, 10, 12, 15, 20, 30].map(|count| count * MINUTE);
+    let hours = [1, 2, 3, 4, 6, 8, 12].map(|count| count * HOUR);
+    let fits = |step: &i64| *step >= least;
+    match (minutes.into_iter().find(fits), hours.into_iter().find(fits)) {
+        (Some(step), _) => (Level::Minutes, Some(step)),
+        (None, Some(step)) => (Level::Hours, Some(step)),
+        (None, None) => (Level::Hours, Some((least + 24 * HOUR - 1) / (24 * HOUR) * 24 * HOUR)),
     }
 }
 

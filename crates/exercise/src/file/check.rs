@@ -9,9 +9,7 @@ use model::units::{BitRate, Bytes};
 use toml::Spanned;
 use web::scitag::SciTag;
 
-use super::raw::{
-    RawFault, RawFile, RawFlow, RawLab, RawLink, RawPhase, RawSearch, RawSite, RawSiteGoal, line_at,
-};
+use super::raw::{RawFault, RawFile, RawFlow, RawLab, RawLink, RawPhase, RawSearch, RawSite, RawSiteGoal, line_at};
 use super::{
     Exercise, ExerciseFlow, ExerciseLink, ExercisePhase, ExerciseSite, FaultKind, FileProblem, FlowClass, FlowTool,
     LabNetwork, PhaseFault, Search, SiteGoal,

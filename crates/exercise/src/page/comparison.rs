@@ -79,7 +79,8 @@ fn pairs(before: &RunRecord, after: &RunRecord) -> Vec<RatePair> {
             let old = old.and_then(|old| old.flows.iter().find(|old| old.name == flow.name));
             pairs.push(RatePair { name: flow.name.clone(), before: old.and_then(flow_rate), after: flow_rate(flow) });
         }
-        let gone = old.iter().flat_map(|old| &old.flows).filter(|old| phase.flows.iter().all(|flow| flow.name != old.name));
+        let gone =
+            old.iter().flat_map(|old| &old.flows).filter(|old| phase.flows.iter().all(|flow| flow.name != old.name));
         pairs.extend(gone.map(|old| RatePair { name: old.name.clone(), before: flow_rate(old), after: None }));
     }
     let gone = before.phases.iter().filter(|old| !after.phases.iter().any(|phase| phase.name == old.name));

@@ -127,7 +127,10 @@ impl FlowSource {
         };
         let file = |file: &DataFile| ToolRunFile {
             source: format!("{base}/{}/{}", self.directory, file.path),
-            target: self.arrives_in.as_ref().map_or_else(|| "null:".to_owned(), |dir| format!("{id}/{dir}/{}", file.path)),
+            target: self
+                .arrives_in
+                .as_ref()
+                .map_or_else(|| "null:".to_owned(), |dir| format!("{id}/{dir}/{}", file.path)),
             bytes: file.bytes,
         };
         self.files.iter().map(file).collect()

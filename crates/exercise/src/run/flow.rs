@@ -51,6 +51,8 @@ pub(crate) fn run(
         }
         if failed {
             control.pause(FAILURE_PAUSE);
+            // Nothing moved meanwhile: that is known, and no gap.
+            run.course.note(run.begun.elapsed().as_secs_f64(), before_bytes);
         }
     }
     control.set_active(number, false);

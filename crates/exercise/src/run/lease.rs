@@ -176,7 +176,9 @@ impl Leases {
 fn refusal(site: &str, error: &nodeapi::Error) -> RunError {
     let (site, why) = (site.to_owned(), error.to_string());
     match error {
-        nodeapi::Error::Refused { problem, .. } if NOT_AGREED.contains(&problem.status) => RunError::NotAgreed { site, why },
+        nodeapi::Error::Refused { problem, .. } if NOT_AGREED.contains(&problem.status) => {
+            RunError::NotAgreed { site, why }
+        }
         _ => RunError::Files { site, why },
     }
 }

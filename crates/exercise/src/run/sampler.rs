@@ -121,7 +121,9 @@ impl NodeSampler {
                 Some((at, transfer)) => TransferSample::Known(at, Box::new(transfer)),
                 None => match api.transfer(id) {
                     Ok(transfer) => TransferSample::Known(Instant::now(), Box::new(transfer)),
-                    Err(nodeapi::Error::Refused { problem, .. }) if problem.status == UNKNOWN => TransferSample::Forgotten,
+                    Err(nodeapi::Error::Refused { problem, .. }) if problem.status == UNKNOWN => {
+                        TransferSample::Forgotten
+                    }
                     Err(error) => return Err(error),
                 },
             };

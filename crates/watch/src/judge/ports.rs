@@ -225,7 +225,8 @@ mod tests {
     #[test]
     fn a_member_that_was_mended_does_not_explain_later_losses() {
         let report = |lost: [u32; 4], reverse: u32| {
-            let port = |(port, lost): (u16, u32)| PortLoss { port, sent: 250, lost: lost + reverse, lost_reverse: reverse };
+            let port =
+                |(port, lost): (u16, u32)| PortLoss { port, sent: 250, lost: lost + reverse, lost_reverse: reverse };
             let by_port = (1..5).zip(lost).map(port).collect();
             StreamReport { sent: 1000, lost_reverse: u64::from(reverse), ports: 4, by_port, ..StreamReport::default() }
         };

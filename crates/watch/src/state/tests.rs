@@ -76,9 +76,9 @@ async fn measurements_become_grid_history_and_alarms() {
     let key = SeriesKey { from: "a".into(), to: "b".into(), test: "latency".into() };
     let history = watch.history(&key, begin, now, 1_000).await.unwrap();
     assert_eq!((history.rows.len(), history.columns[0].as_str(), history.step_s), (119, "at_s", 60.0));
-    // Rows begin at multiples of eleven minutes, wherever in them the test began.
+    // Rows begin at multiples of twelve minutes, wherever in them the test began.
     let fewer = watch.history(&key, begin, now, 12).await.unwrap().rows.len();
-    assert!((11..=12).contains(&fewer), "{fewer}");
+    assert!((10..=11).contains(&fewer), "{fewer}");
     assert_eq!(watch.archive.cursor("a").await.unwrap(), 238);
 }
 
@@ -148,6 +148,18 @@ async fn a_nightly_exercise_that_loses_a_tenth_raises_an_alarm_until_it_is_back(
     let key = SeriesKey { from: "a".into(), to: "d".into(), test: "exercise nightly: push: a > d, files".into() };
     let history = watch.history(&key, first, time::now(), 100).await.unwrap();
     assert_eq!((history.rows.len(), history.rows[3][1], history.rows[3][4]), (5, Some(6e9), Some(5e9)), "{history:?}");
+}
+
+#[test]
+fn no_row_of_a_history_holds_measurements_of_two_hours() {
+    const HOUR: i64 = 3_600_000;
+    for (days, rows) in [(1, 1_000), (7, 1_000), (30, 10_000), (60, 10_000), (365, 10_000), (365, 500), (365, 100)] {
+        let span = days * 24 * HOUR;
+        let (level, step) = level_for(0, span, rows);
+        let step = step.or(level.step()).unwrap();
+        assert!(HOUR % step == 0 || (24 * HOUR) % step == 0 || step % (24 * HOUR) == 0, "{step}");
+        assert!(span / step <= rows as i64, "{days} days in {rows} rows: {step}");
+    }
 }
 
 #[tokio::test]

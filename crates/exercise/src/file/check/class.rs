@@ -38,7 +38,11 @@ pub(super) fn class(source: &FileText<'_>, name: &str, raw: &Spanned<RawClass>) 
         return Err(source.problem(&raw.span(), format!("{clients} clients in the class {name}"), remedy));
     }
     if let Some(window) = class.window.as_ref().filter(|_| !matches!(tool, FlowTool::Client(_))) {
-        return Err(source.problem(&window.span(), format!("a window for {}", tool.name()), "it is for clients of other tools"));
+        return Err(source.problem(
+            &window.span(),
+            format!("a window for {}", tool.name()),
+            "it is for clients of other tools",
+        ));
     }
     if let Some(streams) = class.streams.as_ref().filter(|_| tool == FlowTool::Hub) {
         return Err(source.problem(&streams.span(), "streams for a hub", "leave them out: the nodes decide"));
@@ -77,7 +81,11 @@ fn files_each(source: &FileText<'_>, stated: Option<&Spanned<u32>>, tool: &FlowT
 fn class_files(source: &FileText<'_>, name: &str, raw: &Spanned<RawClass>) -> Result<ClassFiles> {
     let class = raw.get_ref();
     if class.files.is_some_and(|files| files > FILES_MAX) {
-        return Err(source.problem(&raw.span(), format!("the class {name} has too many files"), "a round has 200,000 at most"));
+        return Err(source.problem(
+            &raw.span(),
+            format!("the class {name} has too many files"),
+            "a round has 200,000 at most",
+        ));
     }
     match (&class.set, &class.mix, &class.size) {
         (Some(set), None, None) => match DataSet::of_name(set.get_ref()) {

@@ -331,7 +331,11 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         "stopExercise",
         "Stops a run: its controller ends all flows and removes all scratch places as soon as it reports",
         None,
-        &[Answer::json(200, "the run", "ExerciseBoard"), Answer::problem(404, "no such run"), Answer::problem(409, "the run has ended")],
+        &[
+            Answer::json(200, "the run", "ExerciseBoard"),
+            Answer::problem(404, "no such run"),
+            Answer::problem(409, "the run has ended"),
+        ],
         handler!(USER, exercises::stop),
     ),
     get(

@@ -214,7 +214,8 @@ impl LabRig<'_> {
             None => Err(format!("{setting:?} is no setting; write loss = \"1%\"")),
         });
         let words = words.collect::<Result<Vec<_>, String>>()?;
-        let change = Change::read(self.lab.scenario(), path, None, None, &words).map_err(|problem| problem.to_string())?;
+        let change =
+            Change::read(self.lab.scenario(), path, None, None, &words).map_err(|problem| problem.to_string())?;
         self.lab.change(change, lasts).map_err(|error| error.to_string())
     }
 }

@@ -89,7 +89,9 @@ fn exercise_text(args: &ExerciseScorecard, sets: &[DataSet]) -> String {
     };
     let [least, most] = DISK_BYTES;
     let disk_bytes = (args.nic.0 as f64 / 8.0 * DISK_S).clamp(least, most);
-    for (class, medium, bytes) in [(PATH, "memory", STAGE_BYTES), (READ, "read", disk_bytes), (WRITE, "write", disk_bytes)] {
+    for (class, medium, bytes) in
+        [(PATH, "memory", STAGE_BYTES), (READ, "read", disk_bytes), (WRITE, "write", disk_bytes)]
+    {
         // What a stage gives does not depend on the scale of the sets.
         let _ = writeln!(text, "[class.{class}]\nsize = \"{:.0}B\"\nmedium = \"{medium}\"", bytes / args.scale);
     }
