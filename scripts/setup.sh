@@ -12,6 +12,7 @@
 #   iperf3                          tests of `longhaul probe`: stock clients against a node, and our client against a stock server
 #   attr acl                        setfattr and setfacl: tests of --xattrs
 #   curl davix rclone               tests of the HTTP service of a node with common clients
+#   rsync                           an old tool beside Longhaul in exercises, with its own server
 #   gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
 #                   gfal-copy and the other commands with which FTS and Rucio move files, from and to files, http and root
 #   litmus cadaver davfs2           clients of WebDAV: one that tests servers, one that people use, one that mounts
@@ -55,6 +56,7 @@ need iperf3 iperf3
 need setfattr attr
 need setfacl acl
 need curl curl
+need rsync rsync
 need davix-get davix
 need rclone rclone
 need litmus litmus

@@ -175,7 +175,8 @@ fn old_tools_fetch_the_same_files_from_their_own_servers_below_one_cap() {
     let outcome = client.begin(words!["exercise", "run", &file, "--out", &out]).finish_within(Duration::from_secs(180));
     let record = record(&out);
     for (flow, tool) in record.phases[0].flows.iter().zip(&tools) {
-        let round = &flow.rounds[0];
+        // A round begins again with a lower limit when another flow begins.
+        let round = flow.rounds.last().unwrap();
         assert_eq!(
             (flow.tool.as_str(), round.state.as_str(), round.files, round.bytes),
             (*tool, "done", 6, 1_800_000),
