@@ -415,8 +415,7 @@ fn the_archive_of_a_running_watch_is_forecast_and_its_twin_has_what_was_measured
     // A path that was measured for minutes has too little history, which is said with its numbers.
     let short = || {
         let said = admin.run(&["plan", "predict", "--path", "alpha", "beta"]);
-        assert_eq!(said.code, 2, "{}", said.err);
-        said.err.contains("throughput of alpha to beta").then_some(said.err)
+        (said.code == 2 && said.err.contains("throughput of alpha to beta")).then_some(said.err)
     };
     let why = until_some("the path has a history", Duration::from_secs(150), short);
     assert!(why.contains("hours are too few") || why.contains("hour"), "{why}");

@@ -64,7 +64,7 @@ function Board({ run, stop }: { run: Run; stop: () => void }) {
       )}
       {run.stopped_by && <p>Stopped by {name(run.stopped_by)}.</p>}
       {progress.missing?.map((text) => <p key={text} class="trouble">{name(text)}</p>)}
-      {!isOver && !run.stopped_by && <p><button type="button" aria-label={`Stop ${title}`} onClick={stop}>Stop it</button></p>}
+      {!isOver && !run.stopped_by && <p><button type="button" aria-label={`Stop ${title}`} onClick={stop}>Stop</button></p>}
       {progress.flows.length > 0 && <Flows flows={progress.flows} />}
     </section>
   );
