@@ -66,7 +66,8 @@ fn run(args: &Args) -> Result<bool> {
     }
     let head = format!(
         "- Date: {}\n- Machine: {}\n- Command: `make bench-watch`\n- **Everything here is emulated**: six sites of 100 Mbit/s, RTT 6 to 46 ms, four members of a core, {LATENCY_RATE} packets/s \
-         of latency on each of 15 paths (in a compressed minute a sixth of the usual 600), TCP of 2 s every 75 s on nine. Times of the judge are {SCALE:.4} of the usual ones: a second stands for a minute\n- Emulator: {}\n",
+         of latency on each of 15 paths (in a compressed minute a sixth of the usual 600), TCP of 2 s every 75 s on nine. Times of the judge are \
+         {SCALE:.4} of the usual ones: a second stands for a minute\n- Emulator: {}\n",
         machine::date(),
         machine::describe("emulated network")?,
         limited.as_deref().unwrap_or("it was not the limit"),

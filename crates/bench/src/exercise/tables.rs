@@ -149,7 +149,8 @@ fn modes(runs: &[ExerciseRun]) -> String {
     if found.is_empty() {
         return String::new();
     }
-    let mut text = "## The four modes of xrdcp, and one job\n\nThe last column is what the four modes gave over 100 Gbit/s, relative to all files at the same time (300 files of 1 GB and 30 of 10 GB, 80 and 8 over \
+    let mut text = "## The four modes of xrdcp, and one job\n\nThe last column is what the four modes gave over 100 Gbit/s, relative to all files at \
+    the same time (300 files of 1 GB and 30 of 10 GB, 80 and 8 over \
                     the longest path; read from tables of measurements between these sites). Here files are a four hundredth, and the path carries 400 Mbit/s.\n\n\
                     | path | files | mode | sustained | of one job of Longhaul | of all at the same time | so over 100 Gbit/s |\n|---|---|---|---|---|---|---|\n"
         .to_owned();
@@ -255,7 +256,8 @@ pub fn endurance(head: &str, run: &ExerciseRun) -> (String, bool) {
     let _ = write!(
         text,
         "\nTargets: no failed round; in an hour less than {MEMORY_SLOPE_MAX} MiB more memory and {DESCRIPTOR_SLOPE_MAX} more descriptors of a node, and less than {:.0} % less rate: **{}**.\n\n\
-         For 96 hours: `longhaul exercise list endurance > soak.toml`, write `lasts = \"96h\"` there, and `longhaul exercise run soak.toml` on two hosts of a real path, with `[site]` tables that name their \
+         For 96 hours: `longhaul exercise list endurance > soak.toml`, write `lasts = \"96h\"` there, and `longhaul exercise run soak.toml` on two \
+         hosts of a real path, with `[site]` tables that name their \
          nodes. Samples of a day make a record of 4 MB for each flow. The same targets count.\n",
         RATE_SLOPE_MAX * 100.0,
         if met { "met" } else { "not met" }
