@@ -256,8 +256,8 @@ async fn the_traffic_of_an_address_is_summed_over_nodes() {
 fn a_history_has_at_most_as_many_rows_as_are_requested() {
     let day = 86_400_000;
     assert_eq!(level_for(0, day / 24, 1_000), (Level::Minutes, None));
-    assert_eq!(level_for(0, 7 * day, 1_000), (Level::Minutes, Some(11 * 60_000)));
-    assert_eq!(level_for(0, 365 * day, 1_000), (Level::Hours, Some(9 * 3_600_000)));
+    assert_eq!(level_for(0, 7 * day, 1_000), (Level::Minutes, Some(12 * 60_000)));
+    assert_eq!(level_for(0, 365 * day, 1_000), (Level::Hours, Some(12 * 3_600_000)));
 }
 
 #[tokio::test]
