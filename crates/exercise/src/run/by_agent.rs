@@ -38,6 +38,8 @@ struct AgentDriver {
     renewed: Instant,
     /// The run was stopped to begin again with another limit.
     begins_again: bool,
+    /// The limit of the next round, bit/s: that of a run which goes on may be a little lower.
+    next_limit_bit_s: Option<u64>,
 }
 
 /// Where the clients of a flow fetch its files.
@@ -110,7 +112,14 @@ pub(super) fn driver(
         scitag: exercise.scitag,
         lifetime_s: LIFETIME_S,
     };
-    Ok(Box::new(AgentDriver { agent, source, order, renewed: Instant::now(), begins_again: false }))
+    Ok(Box::new(AgentDriver {
+        agent,
+        source,
+        order,
+        renewed: Instant::now(),
+        begins_again: false,
+        next_limit_bit_s: None,
+    }))
 }
 
 impl FlowSource {
@@ -169,6 +178,7 @@ impl RoundDriver for AgentDriver {
         self.order.id = Uuid::now_v7();
         self.order.files = self.source.files();
         self.order.credentials = self.source.credentials();
+        self.order.limit_bit_s = self.next_limit_bit_s;
         self.renewed = Instant::now();
         self.begins_again = false;
         self.agent.start(&self.order).map(drop).map_err(|error| error.to_string())
@@ -203,16 +213,12 @@ impl RoundDriver for AgentDriver {
     }
 
     fn limit(&mut self, limit_bit_s: u64) -> Result<(), String> {
-        let limit = Some(limit_bit_s).filter(|limit| *limit > 0);
-        if !self.order.id.is_nil() {
-            if !is_another_limit(self.order.limit_bit_s, limit) {
-                return Ok(());
-            }
+        self.next_limit_bit_s = Some(limit_bit_s).filter(|limit| *limit > 0);
+        if !self.order.id.is_nil() && is_another_limit(self.order.limit_bit_s, self.next_limit_bit_s) {
             // A process of another tool cannot be given another limit: the round begins again with it.
             self.begins_again = true;
             self.cancel();
         }
-        self.order.limit_bit_s = limit;
         Ok(())
     }
 
