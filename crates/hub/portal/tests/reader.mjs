@@ -7,7 +7,7 @@ import { chromium } from "playwright-core";
 
 export const { HUB, KEY, SOURCE, TARGET, CHROMIUM } = process.env;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const WAIT_MS = 60_000;
+const WAIT_MS = 120_000;
 
 export const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
 

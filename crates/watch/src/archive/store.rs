@@ -307,14 +307,20 @@ impl Archive {
     pub async fn write_alarm(&self, alarm: &mut Alarm) -> Result<()> {
         let since = time::parse(&alarm.since).unwrap_or(0);
         let ended = alarm.ended.as_deref().and_then(time::parse);
-        if alarm.id == 0 {
+        // The body has the number in it, so it follows the row. Nobody may read the row before it has its body.
+        let mut transaction = self.pool.begin().await?;
+        let mut stored = alarm.clone();
+        if stored.id == 0 {
             let sql = "INSERT INTO alarms (source, target, kind, since, ended, body) VALUES ($1, $2, $3, $4, $5, '') RETURNING id";
             let query = sqlx::query(sql).bind(alarm.from.as_str()).bind(alarm.to.as_str()).bind(alarm.kind.word());
-            alarm.id = query.bind(since).bind(ended).fetch_one(&self.pool).await?.try_get(0)?;
+            stored.id = query.bind(since).bind(ended).fetch_one(&mut *transaction).await?.try_get(0)?;
         }
         let sql = "UPDATE alarms SET ended = $1, body = $2 WHERE id = $3";
-        let body = serde_json::to_string(alarm)?;
-        sqlx::query(sql).bind(ended).bind(body).bind(alarm.id).execute(&self.pool).await?;
+        let body = serde_json::to_string(&stored)?;
+        sqlx::query(sql).bind(ended).bind(body).bind(stored.id).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        // A number that was not stored must not be taken for one that was.
+        alarm.id = stored.id;
         Ok(())
     }
 

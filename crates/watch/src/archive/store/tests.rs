@@ -59,11 +59,8 @@ async fn rows_are_the_same_before_and_after_they_are_packed() {
     assert_eq!(view(archive_, Level::Hours).await.len(), 3);
 }
 
-#[tokio::test]
-async fn alarms_and_annotations_are_kept() {
-    let dir = tempfile::tempdir().unwrap();
-    let archive = archive(&dir).await;
-    let mut alarm = Alarm {
+fn loss_alarm() -> Alarm {
+    Alarm {
         id: 0,
         from: "a".into(),
         to: "b".into(),
@@ -78,7 +75,14 @@ async fn alarms_and_annotations_are_kept() {
         remedy: String::new(),
         event: None,
         acknowledged: None,
-    };
+    }
+}
+
+#[tokio::test]
+async fn alarms_and_annotations_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(&dir).await;
+    let mut alarm = loss_alarm();
     archive.write_alarm(&mut alarm).await.unwrap();
     assert_eq!(archive.alarms(None, 10).await.unwrap(), [alarm.clone()]);
     alarm.ended = Some(time::show(5_000));
@@ -91,4 +95,22 @@ async fn alarms_and_annotations_are_kept() {
     archive.annotate(&note).await.unwrap();
     assert_eq!(archive.annotations(0, 3_000).await.unwrap(), [note]);
     assert!(archive.annotations(3_000, 9_000).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn no_alarm_is_read_before_all_of_it_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(&dir).await;
+    let writer = archive.clone();
+    let writing = tokio::spawn(async move {
+        for _ in 0..100 {
+            writer.write_alarm(&mut loss_alarm()).await.unwrap();
+        }
+    });
+    while !writing.is_finished() {
+        archive.alarms(None, 10).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    writing.await.unwrap();
+    assert_eq!(archive.alarms(None, 1_000).await.unwrap().len(), 100);
 }
