@@ -233,7 +233,7 @@ fn an_agent_that_dies_leaves_a_gap_that_the_report_names() {
     let file = client.write("dies.toml", &text);
     let out = client.path("run");
     let running = client.begin(words!["exercise", "run", &file, "--out", &out]);
-    until("a file arrives", LONG, || has_file(&places[1]));
+    until("a file arrives at the agent", LONG, || has_file(&work));
     std::thread::sleep(Duration::from_secs(2));
     signal(&agent.child, Signal::KILL);
     let text = running.finish_within(LONG).expect(3).text();
