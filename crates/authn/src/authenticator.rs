@@ -28,6 +28,20 @@ pub struct Authenticator {
     pub sessions: Sessions,
 }
 
+/// What the connection says about its client.
+struct ClientConnection<'a> {
+    peer: IpAddr,
+    certificate_name: Option<&'a str>,
+    certificate: Option<&'a Arc<CertificateCheck>>,
+}
+
+impl<'a> ClientConnection<'a> {
+    fn of(request: &AuthRequest<'a>) -> ClientConnection<'a> {
+        let AuthRequest { peer, certificate_name, certificate, .. } = *request;
+        ClientConnection { peer, certificate_name, certificate }
+    }
+}
+
 /// A credential that was checked.
 enum Checked {
     Nothing,
@@ -103,17 +117,40 @@ impl Authenticator {
                 if !matches!(checked, Checked::Nothing) {
                     self.backoff.succeeded(peer);
                 }
-                self.admit(auth_request, &policy, checked)
+                self.admit(&ClientConnection::of(auth_request), &policy, checked)
             }
             // Clients send their credential also to services that it is not for. They may still read public data.
             Err(Rejected::Invalid(why)) if auth_request.reads_public_data && self.has_public_data(peer) => {
-                let anonymous = self.admit(auth_request, &policy, Checked::Nothing)?;
+                let anonymous = self.admit(&ClientConnection::of(auth_request), &policy, Checked::Nothing)?;
                 Ok(Principal { rejected: Some(why), ..anonymous })
             }
             Err(Rejected::Invalid(why)) => Err(self.reject(peer, &why)),
             Err(Rejected::OtherUse(why)) => {
                 Err(challenge(Refused::new(403, why.clone()), Some(("insufficient_scope", &why))).into())
             }
+            Err(Rejected::Unknown(refused)) => Err(refused),
+        }
+    }
+
+    /// Returns the principal that logs in by another protocol than HTTP, with a bearer credential or without any.
+    ///
+    /// # Errors
+    /// As for [`Authenticator::authenticate`].
+    pub fn log_in(&self, peer: IpAddr, credential: Option<&str>) -> Result<Principal> {
+        let policy = self.credentials.policy();
+        if !policy.admits(peer) {
+            return Err(Refused::new(403, Denied::Address(peer).to_string()).into());
+        }
+        let connection = ClientConnection { peer, certificate_name: None, certificate: None };
+        match credential.map_or(Ok(Checked::Nothing), |credential| self.check(bearer(credential), &policy)) {
+            Ok(checked) => {
+                if !matches!(checked, Checked::Nothing) {
+                    self.backoff.succeeded(peer);
+                }
+                self.admit(&connection, &policy, checked)
+            }
+            Err(Rejected::Invalid(why)) => Err(self.reject(peer, &why)),
+            Err(Rejected::OtherUse(why)) => Err(Refused::new(403, why).into()),
             Err(Rejected::Unknown(refused)) => Err(refused),
         }
     }
@@ -254,9 +291,9 @@ impl Authenticator {
     }
 
     /// The principal that holds a checked credential, with its rights.
-    fn admit(&self, auth_request: &AuthRequest<'_>, policy: &Policy, checked: Checked) -> Result<Principal> {
+    fn admit(&self, connection: &ClientConnection<'_>, policy: &Policy, checked: Checked) -> Result<Principal> {
         let anonymous = self.credentials.anonymous();
-        let AuthRequest { peer, certificate, certificate_name, .. } = *auth_request;
+        let ClientConnection { peer, certificate, certificate_name } = *connection;
         let presented =
             auth::PresentedCredentials { anonymous, dn: certificate_name, ..auth::PresentedCredentials::new(peer) };
         let presented = match &checked {

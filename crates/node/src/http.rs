@@ -4,9 +4,7 @@
 //! What this module does not know: how a head is read (`web`), what a token means (`auth`), how blocks move natively (`engine`).
 
 mod api;
-mod callout;
 mod copy;
-mod dead_properties;
 mod delegation;
 mod etag;
 mod flows;
@@ -26,7 +24,6 @@ mod request_context;
 mod short_body;
 mod text;
 mod tree;
-mod unfinished;
 mod uploads;
 mod want_digest;
 
@@ -35,16 +32,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use authn::{AuthRequest, Authenticator, Issuers, Principal};
+use authn::{AuthRequest, Issuers, Principal};
 use serve::{Exchange, Length};
 use web::dav::condition::If;
 use web::target::Target;
 use web::{Headers, Method, Response, date, target};
 
-use self::callout::Callouts;
 use self::refused::{Outcome, Refused, RequestFailure, RequestOutcome, refuse};
 use self::request_context::RequestContext;
-use self::unfinished::UnfinishedFiles;
 use self::uploads::Uploads;
 use crate::access::AccessControl;
 use crate::audit::Decision;
@@ -65,10 +60,6 @@ pub(crate) struct HttpService {
     pub services: Arc<Services>,
     /// The access control of the services.
     pub access_control: Arc<AccessControl>,
-    pub authenticator: Authenticator,
-    /// The call-out program of the policy.
-    pub callouts: Callouts,
-    pub unfinished: UnfinishedFiles,
     pub uploads: Uploads,
     pub api: api::Api,
     fireflies: Arc<ArcSwap<Fireflies>>,
@@ -98,7 +89,6 @@ impl HttpService {
         state: &std::path::Path,
         on_loopback: bool,
     ) -> Result<HttpService, rustls::Error> {
-        let unfinished = UnfinishedFiles::new(state, services.access.dirs());
         let uploads = Uploads::new(state);
         let ReloadableSettings { fireflies, dialling, issuers, origins } =
             reloadable_settings(&services.access, config, on_loopback)?;
@@ -106,15 +96,11 @@ impl HttpService {
         let fireflies = Arc::new(ArcSwap::from_pointee(fireflies));
         services.transfers.set_outbound(Arc::clone(&dialling), Arc::clone(&fireflies));
         let access_control = Arc::clone(&services.access);
-        let authenticator = Authenticator::new(Arc::<AccessControl>::clone(&access_control), issuers);
-        let callouts = Callouts::default();
+        services.authenticator.replace_issuers(issuers);
         let api = api::Api::default();
         Ok(HttpService {
-            authenticator,
-            callouts,
             services,
             access_control,
-            unfinished,
             uploads,
             api,
             fireflies,
@@ -135,10 +121,10 @@ impl HttpService {
     /// Uses these settings and the node's current exports from now on.
     pub fn replace(&self, ReloadableSettings { fireflies, dialling, issuers, origins }: ReloadableSettings) {
         self.origins.store(Arc::new(origins));
-        self.unfinished.replace_roots(self.access_control.dirs());
+        self.services.unfinished.replace_roots(self.access_control.dirs());
         self.fireflies.store(Arc::new(fireflies));
         self.dialling.store(Arc::new(dialling));
-        self.authenticator.replace_issuers(issuers);
+        self.services.authenticator.replace_issuers(issuers);
     }
 
     /// The settings for dialling other servers on behalf of clients.
@@ -149,6 +135,11 @@ impl HttpService {
     /// The collectors of fireflies.
     pub fn fireflies(&self) -> Arc<Fireflies> {
         self.fireflies.load_full()
+    }
+
+    /// The collectors of fireflies, as they may be replaced.
+    pub fn shared_fireflies(&self) -> Arc<ArcSwap<Fireflies>> {
+        Arc::clone(&self.fireflies)
     }
 
     /// The preparation of a socket before it connects, for a copy with a SciTag; none without a SciTag.
@@ -225,7 +216,7 @@ impl HttpService {
             return metrics::answer(self, exchange, None);
         }
         let mut authenticate = |exchange: &mut dyn Exchange, target: &Target| -> Outcome<Principal> {
-            let principal = self.authenticator.authenticate(&auth_request(exchange, target))?;
+            let principal = self.services.authenticator.authenticate(&auth_request(exchange, target))?;
             *audited = Some(AuditedPrincipal { name: principal.access.who(), is_anonymous: principal.is_anonymous });
             Ok(principal)
         };

@@ -6,9 +6,12 @@
 
 mod access;
 mod audit;
+mod authorization;
+mod callout;
 mod claims;
 mod clock;
 mod config;
+mod dead_properties;
 mod dialling;
 mod digests;
 mod error;
@@ -25,6 +28,7 @@ mod meters;
 mod movers;
 mod native_requests;
 pub mod networks;
+mod new_file;
 mod nics;
 mod node;
 mod order_table;
@@ -34,6 +38,7 @@ mod port;
 mod pscheduler;
 pub mod responders;
 mod retention;
+mod root;
 mod schedules;
 mod scratch;
 mod secrets;
@@ -46,6 +51,7 @@ mod test_orders;
 mod test_service;
 mod transfers;
 mod twamp;
+mod unfinished;
 
 pub use config::{ExerciseConfig, NodeConfig, WebConfig};
 pub use error::NodeError;

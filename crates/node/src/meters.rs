@@ -58,18 +58,30 @@ pub(crate) enum Protocol {
     Https,
     /// HTTP/2.
     Http2,
+    /// XRootD's protocol in clear text.
+    Root,
+    /// XRootD's protocol over TLS.
+    Roots,
 }
 
 impl Protocol {
-    const ALL: [Protocol; 6] =
-        [Protocol::Native, Protocol::Delegated, Protocol::Copy, Protocol::Http, Protocol::Https, Protocol::Http2];
+    const ALL: [Protocol; 8] = [
+        Protocol::Native,
+        Protocol::Delegated,
+        Protocol::Copy,
+        Protocol::Http,
+        Protocol::Https,
+        Protocol::Http2,
+        Protocol::Root,
+        Protocol::Roots,
+    ];
     /// The protocols whose units of work are jobs.
     const JOBS: [Protocol; 3] = [Protocol::Native, Protocol::Delegated, Protocol::Copy];
     /// The protocols whose units of work are requests.
-    const REQUESTS: [Protocol; 3] = [Protocol::Http, Protocol::Https, Protocol::Http2];
+    const REQUESTS: [Protocol; 5] = [Protocol::Http, Protocol::Https, Protocol::Http2, Protocol::Root, Protocol::Roots];
 
     fn word(self) -> &'static str {
-        ["native", "errand", "copy", "http", "https", "h2"][self as usize]
+        ["native", "errand", "copy", "http", "https", "h2", "root", "roots"][self as usize]
     }
 }
 

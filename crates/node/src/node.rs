@@ -29,6 +29,7 @@ use crate::jobs::Jobs;
 use crate::meters::ConnectionCounts;
 use crate::port::{Port, Sessions};
 use crate::responders::TestResponders;
+use crate::root::RootService;
 use crate::scratch::{ScratchPlaces, expiry};
 use crate::services::Services;
 
@@ -104,6 +105,7 @@ impl Node {
         let access = Arc::new(AccessControl::new(live, &config, scratch));
         let services = Arc::new(Services::new(access, &config));
         let web = HttpService::new(Arc::clone(&services), &web, &state, address.ip().is_loopback())?;
+        let root = RootService::new(Arc::clone(&services), web.shared_fireflies());
         let responders = TestResponders::open(
             responders,
             datagrams,
@@ -116,7 +118,7 @@ impl Node {
             let source = io::Error::new(source.kind(), format!("for tests without a key: {source}"));
             NodeError::Listen { address: configured, source }
         })?;
-        let port = Port { services, http: web, responders, sessions: Sessions::default(), timeouts };
+        let port = Port { services, http: web, root, responders, sessions: Sessions::default(), timeouts };
         let server_timeouts = Timeouts { handshake: timeouts.handshake, gone_after: timeouts.pace.gone_after };
         let server = Server::new(listener, Arc::new(port), Some(tls), server_timeouts)?;
         let handle = server.downgrade();

@@ -1,4 +1,4 @@
-//! The protocols on a node's port: HTTP, sessions and streams of the native protocol, iperf3.
+//! The protocols on a node's port: HTTP, sessions and streams of the native protocol, XRootD's, iperf3.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,12 +10,13 @@ use engine::{Timeouts, node};
 use model::fault::with_causes;
 use parking_lot::Mutex;
 use probe::iperf3::Cookie;
-use serve::{ClearText, Exchange, Incoming, Match, Protocols, Rejection, Service, looks_like_http};
+use serve::{ClearText, Exchange, Idle, Incoming, Match, Protocols, Rejection, Service, looks_like_http};
 use wire::join::{JOIN_BYTES, Join, MAGIC};
 
 use crate::http::{HttpService, TLS_ONLY};
 use crate::meters::RefusalReason;
 use crate::responders::TestResponders;
+use crate::root::RootService;
 use crate::services::Services;
 use crate::stream_rendezvous::JoinRefused;
 
@@ -30,6 +31,7 @@ const STREAM_DESCRIPTORS: usize = 3;
 pub(crate) struct Port {
     pub services: Arc<Services>,
     pub http: HttpService,
+    pub root: Arc<RootService>,
     pub responders: TestResponders,
     pub sessions: Sessions,
     pub timeouts: Timeouts,
@@ -137,6 +139,11 @@ impl Protocols for Port {
         if MAGIC.starts_with(first) {
             return Match::Maybe;
         }
+        match xroot::login::begins(first) {
+            Some(true) => return Match::Yes,
+            None => return Match::Maybe,
+            Some(false) => {}
+        }
         // A test of iperf3 begins with its cookie.
         if looks_like_http(first) {
             return Match::No;
@@ -148,14 +155,19 @@ impl Protocols for Port {
         }
     }
 
-    fn serve(&self, connection: Incoming) {
+    fn serve(&self, connection: Incoming) -> Option<Box<dyn Idle>> {
         let peer = connection.peer;
+        if xroot::login::begins(&connection.first) == Some(true) {
+            return self.root.serve(connection);
+        }
         if !connection.first.starts_with(&MAGIC) {
-            return self.test_by_iperf3(connection);
+            self.test_by_iperf3(connection);
+            return None;
         }
         if let Err(error) = self.join(connection) {
             self.refused(&Rejection::Failed { peer, reason: &error.to_string() });
         }
+        None
     }
 
     fn serve_tls(&self, connection: Incoming, tls: rustls::Connection) {
@@ -166,6 +178,7 @@ impl Protocols for Port {
     }
 
     fn tick(&self) {
+        self.root.tick();
         self.services.update_totals();
     }
 }

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use auth::Access;
+use authn::{Authenticator, Issuers};
 use engine::budget::Budget;
 use model::Refusal;
 
 pub(crate) use self::metrics::user;
 use crate::access::AccessControl;
 use crate::audit::AuditLog;
+use crate::callout::Callouts;
 use crate::claims::TestClaims;
 use crate::config::NodeConfig;
 use crate::digests::Digests;
@@ -29,11 +31,18 @@ use crate::tape::requests::StageRequests;
 use crate::test_orders::TestOrders;
 use crate::test_service::TestService;
 use crate::transfers::Transfers;
+use crate::unfinished::UnfinishedFiles;
 
 /// The services of a node.
 pub(crate) struct Services {
     /// The access control.
     pub access: Arc<AccessControl>,
+    /// Finds the principal of a client.
+    pub authenticator: Authenticator,
+    /// The call-out program of the policy.
+    pub callouts: Callouts,
+    /// Files that clients are writing.
+    pub unfinished: UnfinishedFiles,
     /// Sessions that data streams may join.
     pub rendezvous: StreamRendezvous,
     pub jobs: Jobs,
@@ -92,7 +101,11 @@ impl Services {
         let stage_requests = StageRequests::new(Arc::clone(&access), state);
         stage_requests.resume();
         access.tapes().iter().for_each(|library| library.resume());
+        let issuers = Issuers::new(state, config.web.authorities.as_ref());
         Services {
+            authenticator: Authenticator::new(Arc::<AccessControl>::clone(&access), issuers),
+            callouts: Callouts::default(),
+            unfinished: UnfinishedFiles::new(state, access.dirs()),
             access,
             stage_requests,
             rendezvous: StreamRendezvous::default(),

@@ -23,7 +23,7 @@ pub mod tls;
 pub use admission::Admitted;
 pub use connection_limits::{ConnectionPermit, LimitReached};
 pub use exchange::{Exchange, Length, PIECE_BYTES, SHORT_BODY_BYTES_MAX};
-pub use incoming::Incoming;
+pub use incoming::{Idle, Incoming};
 pub use server::{Counts, Server, Stop, Timeouts, WeakServer};
 pub use service::{ClearText, Protocols, Rejection, Service};
 pub use sniff::{Match, looks_like_http};

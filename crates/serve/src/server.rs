@@ -18,7 +18,7 @@ use crate::idle::IdleConnections;
 use crate::service::{ClearText, Protocols, Rejection};
 use crate::sniff::{FirstBytes, Protocol, peek_protocol, sniff};
 use crate::tls::{Accepted, H2, TlsSettings};
-use crate::{Incoming, h1, h2};
+use crate::{Idle, Incoming, h1, h2};
 
 /// How long an HTTP connection is kept between two requests: longer than clients pause within a piece of work.
 const IDLE_FOR: Duration = Duration::from_secs(300);
@@ -108,6 +108,8 @@ enum Waiting {
     Fresh(Fresh),
     /// It speaks HTTP/1.1.
     Http(h1::Connection),
+    /// It speaks a protocol of the service's own.
+    Other(Box<dyn Idle>),
 }
 
 /// A connection that was accepted and from which nothing was read.
@@ -124,6 +126,7 @@ impl Waiting {
         match self {
             Waiting::Fresh(fresh) => fresh.peer,
             Waiting::Http(connection) => connection.peer(),
+            Waiting::Other(connection) => connection.peer(),
         }
     }
 }
@@ -133,6 +136,7 @@ impl AsFd for Waiting {
         match self {
             Waiting::Fresh(fresh) => fresh.socket.as_fd(),
             Waiting::Http(connection) => connection.as_fd(),
+            Waiting::Other(connection) => connection.as_fd(),
         }
     }
 }
@@ -327,6 +331,12 @@ impl<S: Protocols> ServerState<S> {
                     }
                 }
                 Waiting::Http(connection) => server.serve_http1(connection),
+                Waiting::Other(connection) => {
+                    let idle = connection.serve();
+                    // The next message needs a place of its own.
+                    drop(admitted);
+                    server.keep_other(idle);
+                }
             }
         };
         let begun = std::thread::Builder::new().name("connection".into()).spawn(serve);
@@ -350,6 +360,8 @@ impl<S: Protocols> ServerState<S> {
             self.service.refused(&Rejection::Busy { peer, reason: "no thread was free for it in time" });
             match connection {
                 Waiting::Http(connection) => connection.end_busy(),
+                // Its client sees the end of the connection, and tries again.
+                Waiting::Other(_) => {}
                 Waiting::Fresh(fresh) => {
                     let is_served = self.service.clear_text(peer) == ClearText::Served;
                     if is_served
@@ -374,6 +386,19 @@ impl<S: Protocols> ServerState<S> {
         }
     }
 
+    /// Watches a connection of another protocol until its next message, if it goes on.
+    fn keep_other(&self, connection: Option<Box<dyn Idle>>) {
+        let Some(connection) = connection else { return };
+        // epoll does not report bytes that were already read from the socket.
+        if connection.has_unread() {
+            return self.admission.wait(client_prefix(connection.peer().ip()), Waiting::Other(connection));
+        }
+        let idle_for = connection.idle_for();
+        if let Err(error) = self.idle.keep(Waiting::Other(connection), idle_for) {
+            tracing::warn!(%error, "cannot watch a connection");
+        }
+    }
+
     fn serve(&self, fresh: Fresh, admitted: Admitted) -> io::Result<()> {
         let Fresh { socket, peer, number, permit } = fresh;
         // The deadline for the whole first message, however slowly its bytes arrive.
@@ -381,7 +406,8 @@ impl<S: Protocols> ServerState<S> {
         socket.set_nonblocking(false)?;
         sys::tcp::set_common(&socket, self.timeouts.gone_after)?;
         let FirstBytes { protocol, first } = sniff(&socket, &*self.service, deadline)?;
-        let incoming = Incoming { socket, peer, number, deadline, permit, admitted, first };
+        let tls = self.tls.as_ref().map(|tls| tls.load().without_names());
+        let incoming = Incoming { socket, peer, number, deadline, permit, admitted, first, tls };
         match protocol {
             Protocol::Tls => self.serve_tls(incoming),
             Protocol::Http => self.serve_clear(incoming),
@@ -393,7 +419,8 @@ impl<S: Protocols> ServerState<S> {
                 }
             }
             Protocol::Other => {
-                self.service.serve(incoming);
+                let idle = self.service.serve(incoming);
+                self.keep_other(idle);
                 Ok(())
             }
             Protocol::Unknown => {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::{Exchange, Incoming, Match};
+use crate::{Exchange, Idle, Incoming, Match};
 
 /// Answers requests.
 pub trait Service: Send + Sync + 'static {
@@ -73,8 +73,10 @@ pub trait Protocols: Service {
         Match::No
     }
 
-    /// Serves a connection whose first bytes were recognised, on a thread of its own.
-    fn serve(&self, _connection: Incoming) {}
+    /// Serves a connection whose first bytes were recognised, on a thread of its own. Returns it if it is idle, and none when it has ended.
+    fn serve(&self, _connection: Incoming) -> Option<Box<dyn Idle>> {
+        None
+    }
 
     /// Serves a connection whose TLS chose a protocol of [`crate::tls::OtherProtocol`]; the service finishes the handshake.
     fn serve_tls(&self, _connection: Incoming, _tls: rustls::Connection) {}

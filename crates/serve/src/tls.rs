@@ -55,6 +55,8 @@ pub struct TlsSettings {
     http: Arc<ServerConfig>,
     /// The same without HTTP/2, for the time when no more connections of HTTP/2 are accepted.
     http_1: Arc<ServerConfig>,
+    /// The same for clients that ask for no protocol by name.
+    unnamed: Arc<ServerConfig>,
     /// The same for clients that name the server by an address in brackets.
     http_bracketed: Arc<ServerConfig>,
     /// The verification of client certificates, if any are requested.
@@ -104,6 +106,8 @@ impl TlsSettings {
         let http = Arc::new(settings(certificate, clients.as_ref(), Arc::clone(provider))?);
         let mut http_1 = ServerConfig::clone(&http);
         http_1.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        let mut unnamed = ServerConfig::clone(&http);
+        unnamed.alpn_protocols.clear();
         let mut http_bracketed = settings(certificate, clients.as_ref(), bracketed::provider(provider))?;
         http_bracketed.alpn_protocols = vec![HTTP_1_1.to_vec()];
         // A resumed session would be bound to a hash of a truncated ClientHello, which is not rewritten.
@@ -112,6 +116,7 @@ impl TlsSettings {
         Ok(TlsSettings {
             http,
             http_1: Arc::new(http_1),
+            unnamed: Arc::new(unnamed),
             http_bracketed: Arc::new(http_bracketed),
             clients,
             http_by_name: None,
@@ -139,6 +144,11 @@ impl TlsSettings {
     #[must_use]
     pub fn with_other_protocol(self, other: OtherProtocol) -> TlsSettings {
         TlsSettings { other: Some(other), ..self }
+    }
+
+    /// The settings of HTTP without its names, for a protocol that begins TLS itself.
+    pub(crate) fn without_names(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.unnamed)
     }
 
     /// Reads the ClientHello; the caller finishes the handshake. Without room for HTTP/2 it is not offered, and a client that speaks

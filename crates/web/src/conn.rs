@@ -386,6 +386,25 @@ impl Conn {
         Ok(got)
     }
 
+    /// Fills the buffer with the next bytes of the peer, for a protocol without bodies. Returns `false` if the connection ends before the
+    /// first of them.
+    ///
+    /// # Errors
+    /// The connection broke, or ended within them; or no byte came for `within`.
+    pub fn read_exact(&mut self, buffer: &mut [u8], within: Duration) -> io::Result<bool> {
+        self.set_read_within(within)?;
+        self.read_deadline = None;
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read_some(&mut buffer[filled..])? {
+                0 if filled == 0 => return Ok(false),
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                got => filled += got,
+            }
+        }
+        Ok(true)
+    }
+
     /// Reads a whole body of at most `most` bytes.
     ///
     /// # Errors

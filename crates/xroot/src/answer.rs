@@ -52,7 +52,7 @@ impl AnswerHead {
 
 /// An answer with a body in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum RootAnswer {
     /// The request is done.
     Ok(Vec<u8>),
     /// A part of the answer.
@@ -87,37 +87,39 @@ pub enum Answer {
         /// That request.
         stream: StreamId,
         /// Its answer, which is no `Async` itself.
-        answer: Box<Answer>,
+        answer: Box<RootAnswer>,
     },
     /// A message that says nothing about a request.
     Notice,
 }
 
-impl Answer {
+impl RootAnswer {
     /// An error.
-    pub fn error(code: ErrorCode, text: impl Into<String>) -> Answer {
-        Answer::Error { code: code.number(), text: text.into() }
+    pub fn error(code: ErrorCode, text: impl Into<String>) -> RootAnswer {
+        RootAnswer::Error { code: code.number(), text: text.into() }
     }
 
     /// Writes the answer to a request.
     pub fn to_bytes(&self, stream: StreamId) -> Vec<u8> {
         let (status, body) = match self {
-            Answer::Ok(body) => (Status::Ok, body.clone()),
-            Answer::Partial(body) => (Status::Partial, body.clone()),
-            Answer::AuthenticateMore(body) => (Status::AuthenticateMore, body.clone()),
-            Answer::Error { code, text } => (Status::Error, [&code.to_be_bytes()[..], text.as_bytes(), &[0]].concat()),
-            Answer::Redirect { port, host } => {
+            RootAnswer::Ok(body) => (Status::Ok, body.clone()),
+            RootAnswer::Partial(body) => (Status::Partial, body.clone()),
+            RootAnswer::AuthenticateMore(body) => (Status::AuthenticateMore, body.clone()),
+            RootAnswer::Error { code, text } => {
+                (Status::Error, [&code.to_be_bytes()[..], text.as_bytes(), &[0]].concat())
+            }
+            RootAnswer::Redirect { port, host } => {
                 (Status::Redirect, [&u32::from(*port).to_be_bytes()[..], host.as_bytes()].concat())
             }
-            Answer::Wait { seconds, text } => {
+            RootAnswer::Wait { seconds, text } => {
                 (Status::Wait, [&seconds.to_be_bytes()[..], text.as_bytes(), &[0]].concat())
             }
-            Answer::WaitForAnswer(seconds) => (Status::WaitForAnswer, seconds.to_be_bytes().to_vec()),
-            Answer::Async { stream, answer } => {
+            RootAnswer::WaitForAnswer(seconds) => (Status::WaitForAnswer, seconds.to_be_bytes().to_vec()),
+            RootAnswer::Async { stream, answer } => {
                 let head = [&ASYNC_ANSWER.to_be_bytes()[..], &[0; 4]].concat();
                 (Status::Attention, [head, answer.to_bytes(*stream)].concat())
             }
-            Answer::Notice => (Status::Attention, vec![0; 8]),
+            RootAnswer::Notice => (Status::Attention, vec![0; 8]),
         };
         // A message that the server begins has no request.
         let stream = if status == Status::Attention { StreamId::default() } else { stream };
@@ -129,21 +131,21 @@ impl Answer {
     ///
     /// # Errors
     /// A field is missing, or the status is that of an answer with checksums.
-    pub fn parse(head: &AnswerHead, body: &[u8]) -> Result<Answer, Malformed> {
+    pub fn parse(head: &AnswerHead, body: &[u8]) -> Result<RootAnswer, Malformed> {
         let mut fields = Fields(body);
         Ok(match head.status {
-            Status::Ok => Answer::Ok(body.to_vec()),
-            Status::Partial => Answer::Partial(body.to_vec()),
-            Status::AuthenticateMore => Answer::AuthenticateMore(body.to_vec()),
-            Status::Error => Answer::Error { code: fields.u32("the code of the error")?, text: text(fields.0) },
+            Status::Ok => RootAnswer::Ok(body.to_vec()),
+            Status::Partial => RootAnswer::Partial(body.to_vec()),
+            Status::AuthenticateMore => RootAnswer::AuthenticateMore(body.to_vec()),
+            Status::Error => RootAnswer::Error { code: fields.u32("the code of the error")?, text: text(fields.0) },
             Status::Redirect => {
                 let port = fields.u32("the port")?;
                 // A negative number marks a redirect that names its target otherwise.
                 let port = u16::try_from(port).map_err(|_| Malformed::Field("the port"))?;
-                Answer::Redirect { port, host: text(fields.0) }
+                RootAnswer::Redirect { port, host: text(fields.0) }
             }
-            Status::Wait => Answer::Wait { seconds: fields.u32("the seconds")?, text: text(fields.0) },
-            Status::WaitForAnswer => Answer::WaitForAnswer(fields.u32("the seconds").unwrap_or(0)),
+            Status::Wait => RootAnswer::Wait { seconds: fields.u32("the seconds")?, text: text(fields.0) },
+            Status::WaitForAnswer => RootAnswer::WaitForAnswer(fields.u32("the seconds").unwrap_or(0)),
             Status::Attention if fields.u32("the action")? == ASYNC_ANSWER => {
                 fields.take(4, "the reserved bytes")?;
                 let inner = AnswerHead::parse(&fields.array("the head of the answer")?)?;
@@ -151,9 +153,9 @@ impl Answer {
                     return Err(Malformed::Field("the answer within a message"));
                 }
                 let body = fields.take(inner.bytes as usize, "the body of the answer")?;
-                Answer::Async { stream: inner.stream, answer: Box::new(Answer::parse(&inner, body)?) }
+                RootAnswer::Async { stream: inner.stream, answer: Box::new(RootAnswer::parse(&inner, body)?) }
             }
-            Status::Attention => Answer::Notice,
+            Status::Attention => RootAnswer::Notice,
             Status::Checked => return Err(Malformed::Field("the checksum of the answer")),
         })
     }
@@ -291,7 +293,8 @@ impl CheckedAnswer {
             return Err(Malformed::Field("the checksum of the answer"));
         }
         let stream = StreamId(fields.array("the number of the request")?);
-        let code = RequestCode::from_number(RequestCode::Auth.number() + u16::from(fields.u8("the kind of the request")?));
+        let code =
+            RequestCode::from_number(RequestCode::Auth.number() + u16::from(fields.u8("the kind of the request")?));
         let code = code.ok_or(Malformed::Field("the kind of the request"))?;
         let is_last = fields.u8("the kind of the answer")? == 0;
         fields.take(4, "the reserved bytes")?;

@@ -4,8 +4,7 @@ use crate::Malformed;
 use crate::bytes::Fields;
 use crate::head::FileHandle;
 use crate::limits::{ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX};
-use crate::place::Place;
-use crate::request::FileOrPlace;
+use crate::place::{FileOrPath, RootPath};
 
 /// What is done with attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +31,7 @@ pub enum AttributesAction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttributesRequest {
     /// The entry.
-    pub of: FileOrPlace,
+    pub of: FileOrPath,
     /// What is done.
     pub action: AttributesAction,
 }
@@ -54,14 +53,15 @@ impl AttributesRequest {
         }
         let mut rest = Fields(payload);
         let path = if payload.is_empty() { &[][..] } else { rest.until_nul("the path")? };
-        let of = if path.is_empty() { FileOrPlace::File(file) } else { FileOrPlace::Place(Place::parse(path)?) };
+        let of = if path.is_empty() { FileOrPath::File(file) } else { FileOrPath::Path(RootPath::parse(path)?) };
         let action = match code {
             REMOVE => AttributesAction::Remove(names(&mut rest, count)?),
             GET => AttributesAction::Get(names(&mut rest, count)?),
             LIST => AttributesAction::List { with_values: options & WITH_VALUES != 0 },
             SET => {
                 let names = names(&mut rest, count)?;
-                let values: Vec<_> = names.into_iter().map(|name| Ok((name, value(&mut rest)?))).collect::<Result<_, Malformed>>()?;
+                let values: Vec<_> =
+                    names.into_iter().map(|name| Ok((name, value(&mut rest)?))).collect::<Result<_, Malformed>>()?;
                 AttributesAction::Set { values, only_new: options & ONLY_NEW != 0 }
             }
             _ => return Err(Malformed::Field("what to do")),
@@ -80,8 +80,8 @@ impl AttributesRequest {
             }
         };
         let (file, mut payload) = match &self.of {
-            FileOrPlace::File(file) => (file.0, vec![0]),
-            FileOrPlace::Place(place) => ([0; 4], [&place.to_bytes()[..], &[0]].concat()),
+            FileOrPath::File(file) => (file.0, vec![0]),
+            FileOrPath::Path(place) => ([0; 4], [&place.to_bytes()[..], &[0]].concat()),
         };
         names.iter().for_each(|name| payload.extend(status_and_name(0, name)));
         if let AttributesAction::Set { values, .. } = &self.action {

@@ -57,10 +57,11 @@ pub fn write_name(user: &str, group: &str) -> Vec<u8> {
     format!("unix\0{user} {group}\0").into_bytes()
 }
 
-/// What a server asks for: whether it takes tokens, and how long they may be.
-pub fn security_text(token_bytes_max: usize, takes_name: bool) -> String {
+/// What a server asks for: tokens of at most this length, if it takes any, and the name of the user.
+pub fn security_text(token_bytes_max: Option<usize>, takes_name: bool) -> String {
+    let token = token_bytes_max.map_or_else(String::new, |most| format!("&P=ztn,0:{most}:"));
     let name = if takes_name { "&P=unix" } else { "" };
-    format!("&P=ztn,0:{token_bytes_max}:{name}")
+    token + name
 }
 
 /// The kinds that a server takes, in its order.
@@ -78,7 +79,9 @@ mod tests {
         assert_eq!(credential, b"ztn\0\0T\0\0\0\x06a.b.c\0");
         assert_eq!(parse_token(&credential).as_deref(), Ok("a.b.c"));
         assert!(write_token(&"x".repeat(70_000)).is_none());
-        for bad in [&b"ztn\0\0T\0\0\0\xffa"[..], b"gsi\0\0T\0\0\0\x02a\0", b"ztn\0\0S\0\0\0\x02a\0", b"ztn\0\0T\0\0\0\x01\0"] {
+        for bad in
+            [&b"ztn\0\0T\0\0\0\xffa"[..], b"gsi\0\0T\0\0\0\x02a\0", b"ztn\0\0S\0\0\0\x02a\0", b"ztn\0\0T\0\0\0\x01\0"]
+        {
             assert!(parse_token(bad).is_err(), "{bad:?}");
         }
     }
@@ -87,6 +90,6 @@ mod tests {
     fn the_kinds_that_a_server_takes_are_listed() {
         let all: Vec<&str> = kinds("&P=gsi,v:10600,c:ssl,ca:1234&P=ztn,0:4096:&P=unix").collect();
         assert_eq!(all, ["gsi", "ztn", "unix"]);
-        assert_eq!(kinds(&security_text(4096, true)).collect::<Vec<_>>(), ["ztn", "unix"]);
+        assert_eq!(kinds(&security_text(Some(4096), true)).collect::<Vec<_>>(), ["ztn", "unix"]);
     }
 }

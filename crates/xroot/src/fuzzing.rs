@@ -4,36 +4,38 @@
 //! Each takes any bytes and must return: without a panic or an overflow, within the bounds of [`crate::limits`], and what it parsed is
 //! written as it was parsed.
 
-use crate::answer::{Answer, AnswerHead, CheckedAnswer, LoginAnswer, OpenAnswer, ProtocolAnswer};
+use crate::answer::{AnswerHead, CheckedAnswer, LoginAnswer, OpenAnswer, ProtocolAnswer, RootAnswer};
 use crate::entry::{EntryFacts, parse_listing};
 use crate::head::{RequestHead, StreamId};
 use crate::limits::{ATTRIBUTES_MAX, VECTOR_PARTS_MAX};
-use crate::request::Request;
+use crate::request::RootRequest;
 use crate::third_party::CopyRole;
-use crate::{Place, RootUrl, credentials, pages};
+use crate::{RootPath, RootUrl, credentials, pages};
 
 /// Bytes as a request of a client.
 pub fn request(bytes: &[u8]) {
     let Some((head, payload)) = bytes.split_first_chunk() else { return };
     let Ok(head) = RequestHead::parse(head) else { return };
     let payload = if head.data_bytes() > 0 { &[] } else { payload };
-    let Ok(request) = Request::parse(&head, payload) else { return };
+    let Ok(request) = RootRequest::parse(&head, payload) else { return };
     match &request {
-        Request::ReadVector { parts, .. } | Request::WriteVector { parts, .. } => assert!(parts.len() <= VECTOR_PARTS_MAX),
-        Request::Attributes(attributes) => assert!(format!("{attributes:?}").len() < ATTRIBUTES_MAX << 20),
-        Request::Open { place, .. } => {
+        RootRequest::ReadVector { parts, .. } | RootRequest::WriteVector { parts, .. } => {
+            assert!(parts.len() <= VECTOR_PARTS_MAX)
+        }
+        RootRequest::Attributes(attributes) => assert!(format!("{attributes:?}").len() < ATTRIBUTES_MAX << 20),
+        RootRequest::Open { place, .. } => {
             let _ = CopyRole::of(place);
         }
-        Request::Authenticate { credential, .. } => {
+        RootRequest::Authenticate { credential, .. } => {
             let _ = credentials::parse_token(credential);
         }
         _ => {}
     }
     let again = request.to_bytes(StreamId([1, 2]));
-    let (head, payload) = again.split_first_chunk().expect("a head");
-    let again = RequestHead::parse(head).and_then(|head| Request::parse(&head, payload));
+    let Some((head, payload)) = again.split_first_chunk() else { unreachable!("a request has a head") };
+    let again = RequestHead::parse(head).and_then(|head| RootRequest::parse(&head, payload));
     // A text that is not UTF-8 is written with replacement characters, which may be longer than the field.
-    if !matches!(request, Request::Login { .. } | Request::Move { .. } | Request::Other(_)) {
+    if !matches!(request, RootRequest::Login { .. } | RootRequest::Move { .. } | RootRequest::Other(_)) {
         assert_eq!(again, Ok(request), "a request is parsed differently");
     }
 }
@@ -44,10 +46,10 @@ pub fn answer(bytes: &[u8]) {
     let Ok(head) = AnswerHead::parse(head) else { return };
     let _ = CheckedAnswer::parse(body);
     let _ = (ProtocolAnswer::parse(body), LoginAnswer::parse(body), OpenAnswer::parse(body));
-    let Ok(answer) = Answer::parse(&head, body) else { return };
+    let Ok(answer) = RootAnswer::parse(&head, body) else { return };
     let written = answer.to_bytes(head.stream);
-    let (head, body) = written.split_first_chunk().expect("a head");
-    let again = AnswerHead::parse(head).and_then(|head| Answer::parse(&head, body));
+    let Some((head, body)) = written.split_first_chunk() else { unreachable!("an answer has a head") };
+    let again = AnswerHead::parse(head).and_then(|head| RootAnswer::parse(&head, body));
     assert_eq!(again, Ok(answer), "an answer is parsed differently");
 }
 
@@ -63,9 +65,9 @@ pub fn texts(bytes: &[u8]) {
     if let Ok(url) = RootUrl::parse(&text) {
         assert!(!url.redacted().contains('?'));
     }
-    if let Ok(place) = Place::parse(bytes) {
+    if let Ok(place) = RootPath::parse(bytes) {
         assert!(!place.path.as_bytes().split(|byte| *byte == b'/').any(|name| name == b".."));
-        assert_eq!(Place::parse(&place.to_bytes()), Ok(place));
+        assert_eq!(RootPath::parse(&place.to_bytes()), Ok(place));
     }
 }
 

@@ -73,7 +73,7 @@ impl RequestHead {
         RequestCode::from_number(self.code).ok_or(Malformed::Code(self.code))
     }
 
-    /// Bytes of the payload that are data of a file, which follow the head and are not a part of [`crate::Request`].
+    /// Bytes of the payload that are data of a file, which follow the head and are not a part of [`crate::RootRequest`].
     pub fn data_bytes(&self) -> u32 {
         match self.kind() {
             Ok(RequestCode::Write | RequestCode::PageWrite) => self.payload_bytes,

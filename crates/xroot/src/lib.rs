@@ -9,12 +9,12 @@
 //! A request is a head of 24 bytes and a payload:
 //!
 //! ```
-//! use xroot::{Request, RequestHead, StreamId};
+//! use xroot::{RootRequest, RequestHead, StreamId};
 //!
-//! let bytes = Request::Ping.to_bytes(StreamId([0, 1]));
+//! let bytes = RootRequest::Ping.to_bytes(StreamId([0, 1]));
 //! let (head, payload) = bytes.split_first_chunk().unwrap();
 //! let head = RequestHead::parse(head)?;
-//! assert_eq!(Request::parse(&head, payload)?, Request::Ping);
+//! assert_eq!(RootRequest::parse(&head, payload)?, RootRequest::Ping);
 //! # Ok::<(), xroot::Malformed>(())
 //! ```
 
@@ -35,10 +35,10 @@ pub mod request;
 pub mod third_party;
 pub mod url;
 
-pub use answer::{Answer, AnswerHead};
+pub use answer::{AnswerHead, RootAnswer};
 pub use codes::{ErrorCode, QueryKind, RequestCode, Status};
 pub use error::Malformed;
 pub use head::{RequestHead, StreamId};
-pub use place::Place;
-pub use request::Request;
+pub use place::RootPath;
+pub use request::RootRequest;
 pub use url::RootUrl;

@@ -25,5 +25,6 @@ pub const PAGES_ANSWER_BYTES_MAX: usize = 511 * crate::pages::PAGE_BYTES;
 /// The longest answer that a client reads into memory, bytes: parts of a directory, an error, a list of checksums.
 pub const ANSWER_BYTES_MAX: u32 = 16 << 20;
 
-const _: () = assert!(ATTRIBUTES_MAX * (ATTRIBUTE_VALUE_BYTES_MAX + ATTRIBUTE_NAME_BYTES_MAX) < PAYLOAD_BYTES_MAX as usize);
+const _: () =
+    assert!(ATTRIBUTES_MAX * (ATTRIBUTE_VALUE_BYTES_MAX + ATTRIBUTE_NAME_BYTES_MAX) < PAYLOAD_BYTES_MAX as usize);
 const _: () = assert!(VECTOR_PARTS_MAX * 16 < PAYLOAD_BYTES_MAX as usize);

@@ -5,7 +5,7 @@ mod client;
 mod server;
 
 pub use client::{ClientLogin, ClientSettings, ClientStep, LoginError, TlsWish};
-pub use server::{Phase, ServerLogin};
+pub use server::{LoginPhase, ServerLogin};
 
 /// Bytes of the first message of a client.
 pub const HELLO_BYTES: usize = 20;

@@ -5,28 +5,29 @@ use percent_encoding::percent_decode_str;
 
 use crate::Malformed;
 use crate::bytes::before_nul;
+use crate::head::FileHandle;
 use crate::limits::PLACE_BYTES_MAX;
 
 /// A path below the root of the server, with the parameters behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct RootPath {
     /// The path. Its bytes are those of the names; nothing in it is encoded.
     pub path: RelPath,
     /// Names and values, as they were written.
     parameters: Vec<(String, String)>,
 }
 
-impl Place {
+impl RootPath {
     /// A path without parameters.
-    pub fn new(path: RelPath) -> Place {
-        Place { path, parameters: Vec::new() }
+    pub fn new(path: RelPath) -> RootPath {
+        RootPath { path, parameters: Vec::new() }
     }
 
     /// Parses a path.
     ///
     /// # Errors
     /// [`Malformed::Field`]: the path leads upwards, has a line end in it, or its parameters are not text.
-    pub fn parse(bytes: &[u8]) -> Result<Place, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<RootPath, Malformed> {
         let bytes = before_nul(bytes);
         if bytes.len() > PLACE_BYTES_MAX {
             return Err(Malformed::TooLong { bytes: bytes.len() as u64, limit: PLACE_BYTES_MAX as u64 });
@@ -41,7 +42,7 @@ impl Place {
         }
         let path = RelPath::parse(path).map_err(|_| Malformed::Field("the path"))?;
         let parameters = std::str::from_utf8(parameters).map_err(|_| Malformed::Field("the text behind ?"))?;
-        Ok(Place { path, parameters: pairs(parameters) })
+        Ok(RootPath { path, parameters: pairs(parameters) })
     }
 
     /// The value of a parameter, percent-decoded.
@@ -62,7 +63,7 @@ impl Place {
 
     /// The same path with one more parameter.
     #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<String>) -> Place {
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> RootPath {
         self.parameters.push((name.to_owned(), value.into()));
         self
     }
@@ -81,6 +82,15 @@ impl Place {
     }
 }
 
+/// An open file, or a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileOrPath {
+    /// An open file.
+    File(FileHandle),
+    /// A path.
+    Path(RootPath),
+}
+
 /// The names and values of a list `name=value&name=value`; a part without `=` is left out.
 pub(crate) fn pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
@@ -93,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_path_and_its_parameters_are_parsed() {
-        let place = Place::parse(b"//data/run 7/f%20?authz=Bearer%20a.b.c&oss.asize=7&x\0ignored").unwrap();
+        let place = RootPath::parse(b"//data/run 7/f%20?authz=Bearer%20a.b.c&oss.asize=7&x\0ignored").unwrap();
         assert_eq!(place.path.as_bytes(), b"data/run 7/f%20", "a name is as it is written");
         assert_eq!(place.parameter("authz").as_deref(), Some("Bearer a.b.c"));
         assert_eq!(place.raw_parameter("authz"), Some("Bearer%20a.b.c"));
@@ -104,8 +114,8 @@ mod tests {
     #[test]
     fn no_path_leads_upwards() {
         for bad in [&b"/data/../../etc"[..], b"..", b"/a\nb", b"/a?\xff=1"] {
-            assert!(Place::parse(bad).is_err(), "{bad:?}");
+            assert!(RootPath::parse(bad).is_err(), "{bad:?}");
         }
-        assert!(Place::parse(b"").unwrap().path.is_root());
+        assert!(RootPath::parse(b"").unwrap().path.is_root());
     }
 }

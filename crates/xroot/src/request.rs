@@ -7,7 +7,7 @@ use crate::attributes::AttributesRequest;
 use crate::codes::RequestCode;
 use crate::credentials::CredentialKind;
 use crate::head::{FileHandle, SessionId};
-use crate::place::Place;
+use crate::place::{FileOrPath, RootPath};
 
 /// What a client wants with its connection, as its request for the protocol says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,18 +24,9 @@ pub enum Purpose {
     Other(u8),
 }
 
-/// An open file, or a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FileOrPlace {
-    /// An open file.
-    File(FileHandle),
-    /// A path.
-    Place(Place),
-}
-
 /// A part of a vector read, or the place of a part of a vector write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct VectorPart {
     /// The file.
     pub file: FileHandle,
     /// Its length in bytes.
@@ -59,7 +50,7 @@ pub struct FileRange {
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum RootRequest {
     /// Agrees on the version and on TLS.
     Protocol {
         /// The version of the client.
@@ -80,7 +71,7 @@ pub enum Request {
         /// Whether it takes answers that come later.
         takes_async: bool,
         /// What the client says about itself: `xrd.appname=…&xrd.info=…`, and others.
-        about: Place,
+        about: RootPath,
     },
     /// A credential.
     Authenticate {
@@ -98,7 +89,7 @@ pub enum Request {
     /// Opens a file.
     Open {
         /// The file.
-        place: Place,
+        place: RootPath,
         /// Permission bits of a new file.
         mode: u16,
         /// [`crate::codes::open_options`].
@@ -118,7 +109,7 @@ pub enum Request {
     /// Reads several ranges.
     ReadVector {
         /// The ranges.
-        parts: Vec<Part>,
+        parts: Vec<VectorPart>,
         /// The connection on which the answer is wanted.
         path_id: u8,
     },
@@ -134,7 +125,7 @@ pub enum Request {
     /// Writes several ranges, whose bytes follow.
     WriteVector {
         /// The ranges.
-        parts: Vec<Part>,
+        parts: Vec<VectorPart>,
         /// Whether each is flushed.
         is_synced: bool,
     },
@@ -143,46 +134,46 @@ pub enum Request {
     /// Sets the length of a file.
     Truncate {
         /// The file.
-        of: FileOrPlace,
+        of: FileOrPath,
         /// Its new length.
         bytes: u64,
     },
     /// Asks for the facts of an entry.
     Stat {
         /// The entry.
-        of: FileOrPlace,
+        of: FileOrPath,
         /// Asks for the space of the file system instead.
         of_file_system: bool,
     },
     /// Lists a directory.
     List {
         /// The directory.
-        place: Place,
+        place: RootPath,
         /// [`crate::codes::list_options`].
         options: u8,
     },
     /// Makes a directory.
     MakeDirectory {
         /// The directory.
-        place: Place,
+        place: RootPath,
         /// Makes those above it as well, and is content with one that exists.
         with_parents: bool,
     },
     /// Renames an entry.
     Move {
         /// Its name.
-        from: Place,
+        from: RootPath,
         /// Its new name.
-        to: Place,
+        to: RootPath,
     },
     /// Removes a file.
-    Remove(Place),
+    Remove(RootPath),
     /// Removes an empty directory.
-    RemoveDirectory(Place),
+    RemoveDirectory(RootPath),
     /// Sets the mode of an entry.
     ChangeMode {
         /// The entry.
-        place: Place,
+        place: RootPath,
         /// The permission bits.
         mode: u16,
     },
@@ -196,7 +187,7 @@ pub enum Request {
         text: Vec<u8>,
     },
     /// Asks which server has a file.
-    Locate(Place),
+    Locate(RootPath),
     /// Brings files from tape, or says that they are no longer needed on disk.
     Prepare {
         /// [`crate::codes::prepare_options`], the first field.

@@ -4,7 +4,7 @@
 //! with the key and the target. The target opens the source with the key and the client's name, which is how the source knows that the
 //! client allows it.
 
-use crate::place::Place;
+use crate::place::RootPath;
 
 /// The part that an open has in a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl CopyRole {
     ///
     /// # Errors
     /// The parameters contradict each other; the reason.
-    pub fn of(place: &Place) -> Result<Option<CopyRole>, &'static str> {
+    pub fn of(place: &RootPath) -> Result<Option<CopyRole>, &'static str> {
         let parameter = |name: &str| place.parameter(name).filter(|value| !value.is_empty());
         let key = parameter("tpc.key");
         if key.is_none() && parameter("tpc.stage").as_deref() == Some("placement") {
@@ -82,7 +82,7 @@ impl CopyRole {
     }
 }
 
-fn source_of(place: &Place, key: Option<String>, host: String, is_delegated: bool) -> CopySource {
+fn source_of(place: &RootPath, key: Option<String>, host: String, is_delegated: bool) -> CopySource {
     let parameter = |name: &str| place.parameter(name).filter(|value| !value.is_empty());
     let inner = parameter("tpc.scgi").unwrap_or_default();
     let own = |name: &str| ["tpc.", "xrd.", "xrdcl."].iter().any(|prefix| name.starts_with(prefix));
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn role(text: &str) -> Result<Option<CopyRole>, &'static str> {
-        CopyRole::of(&Place::parse(text.as_bytes()).unwrap())
+        CopyRole::of(&RootPath::parse(text.as_bytes()).unwrap())
     }
 
     #[test]
@@ -139,7 +139,9 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        for text in ["/f?tpc.key=k", "/f?tpc.key=k&tpc.dst=a&tpc.org=b", "/f?tpc.src=a", "/f?tpc.key=k&tpc.src=a&tpc.dst=b"] {
+        for text in
+            ["/f?tpc.key=k", "/f?tpc.key=k&tpc.dst=a&tpc.org=b", "/f?tpc.src=a", "/f?tpc.key=k&tpc.src=a&tpc.dst=b"]
+        {
             assert!(role(text).is_err(), "{text}");
         }
     }

@@ -1,6 +1,6 @@
 //! Addresses: `root://[USER@]HOST[:PORT]//PATH[?name=value&…]`, and `roots://` for TLS.
 
-use crate::place::Place;
+use crate::place::RootPath;
 
 /// The port of a server, where an address has none.
 pub const DEFAULT_PORT: u16 = 1094;
@@ -17,7 +17,7 @@ pub struct RootUrl {
     /// The port.
     pub port: u16,
     /// The path and its parameters.
-    pub place: Place,
+    pub place: RootPath,
 }
 
 /// Why a text is no such address.
@@ -52,13 +52,17 @@ impl RootUrl {
         // A password would be shown by every tool that shows its arguments.
         let user = user.map(|user| user.split(':').next().unwrap_or_default()).filter(|user| !user.is_empty());
         let (host, port) = host_and_port(authority).map_err(wrong)?;
-        let place = Place::parse(path.as_bytes()).map_err(|_| wrong("its path leads upwards, or is too long"))?;
+        let place = RootPath::parse(path.as_bytes()).map_err(|_| wrong("its path leads upwards, or is too long"))?;
         Ok(RootUrl { is_secure, user: user.map(str::to_owned), host: host.to_owned(), port, place })
     }
 
     /// `HOST:PORT`, with brackets around an IPv6 address.
     pub fn authority(&self) -> String {
-        if self.host.contains(':') { format!("[{}]:{}", self.host, self.port) } else { format!("{}:{}", self.host, self.port) }
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
     }
 
     /// The address for people, without its parameters: they may hold a token.

@@ -45,9 +45,9 @@ impl Case {
     pub fn programs(&self) -> &'static [&'static str] {
         match self.client {
             "davix" => &["davix-get"],
-            "gfal2" => &["gfal-copy", "gfal-sum"],
+            "gfal2" | "gfal2-root" => &["gfal-copy", "gfal-sum"],
             "rclone" => &["rclone"],
-            "xrdcp" => &["xrdcp", "xrdfs", "xrootd"],
+            "xrdcp" | "xrdcp-root" | "xrdfs-root" => &["xrdcp", "xrdfs", "xrootd"],
             "litmus" => &["litmus", "curl"],
             "cadaver" => &["cadaver", "curl"],
             "davfs2" => &["mount.davfs", "curl"],

@@ -11,6 +11,7 @@ mod gfal;
 mod gfal_copy;
 mod python;
 mod rclone;
+mod root;
 mod third_party;
 mod third_party_errors;
 mod webdav;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Case> {
         gfal_copy::CASES,
         rclone::CASES,
         xrdcp::CASES,
+        root::CASES,
         webdav::CASES,
         python::CASES,
         third_party::CASES,

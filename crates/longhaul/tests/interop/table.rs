@@ -15,11 +15,19 @@ const END: &str = "<!-- seen by make test-interop: end -->";
 type Mentions = fn(&str) -> bool;
 
 /// The documents, and the clients that each mentions.
-const DOCUMENTS: [(&str, Mentions); 3] = [
-    ("docs/http-clients.md", |client| !crate::fts::is_of(client) && !crate::catalogue::is_of(client)),
+const DOCUMENTS: [(&str, Mentions); 4] = [
+    ("docs/http-clients.md", |client| {
+        !crate::fts::is_of(client) && !crate::catalogue::is_of(client) && !speaks_root(client)
+    }),
+    ("docs/root.md", speaks_root),
     ("docs/fts.md", crate::fts::is_of),
     ("docs/rucio.md", crate::catalogue::is_of),
 ];
+
+/// Whether a client speaks XRootD's own protocol.
+fn speaks_root(client: &str) -> bool {
+    client.ends_with("-root")
+}
 
 fn path(document: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join(document)

@@ -125,6 +125,7 @@ pub(crate) fn answer(
         && !service.access_control.may_read_metrics(exchange.peer().ip())
     {
         return Err(service
+            .services
             .authenticator
             .challenge_anonymous(
                 "the metrics of this node are for clients that it admits, and for the addresses of --metrics",
@@ -133,7 +134,7 @@ pub(crate) fn answer(
     }
     if route.handler.access == RouteAccess::Authenticated && principal.is_anonymous {
         let reason = "transfers and tests need authentication: show a key, a token, a macaroon or a certificate";
-        return Err(service.authenticator.challenge_anonymous(reason).into());
+        return Err(service.services.authenticator.challenge_anonymous(reason).into());
     }
     (route.handler.answer)(&mut service.context(exchange, target, principal), id)
 }

@@ -35,7 +35,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let order = CopyRequest::from_headers(headers.iter()).map_err(|bad| refuse(bad.status, bad.reason))?;
     let other = order.direction.remote().redacted();
     if let Err(refusal) = context.service.access_control.may_have_connect(context.access(), &other) {
-        return Err(context.service.authenticator.challenge_anonymous(&refusal.reason).into());
+        return Err(context.service.services.authenticator.challenge_anonymous(&refusal.reason).into());
     }
     tracing::debug!(client = order.client_info.as_deref().unwrap_or_default(), "third-party copy");
     match &order.direction {

@@ -36,15 +36,15 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     match field("do").as_deref() {
         Some("enter") => {
             let key = field("key").unwrap_or_default().trim().to_owned();
-            context.service.authenticator.check_new_session_credential(context.exchange.peer().ip(), &key)?;
-            let id = context.service.authenticator.sessions.open(key);
+            context.service.services.authenticator.check_new_session_credential(context.exchange.peer().ip(), &key)?;
+            let id = context.service.services.authenticator.sessions.open(key);
             let id = id.ok_or_else(|| {
                 refuse(500, "no session can be opened for this credential: send it with each request")
             })?;
             redirect_to_page(context, Some(Some(id)), 0)
         }
         Some("leave") => {
-            context.service.authenticator.sessions.close(context.request(), context.exchange.is_secure());
+            context.service.services.authenticator.sessions.close(context.request(), context.exchange.is_secure());
             redirect_to_page(context, Some(None), 0)
         }
         Some("mkdir") => {

@@ -15,6 +15,7 @@ use super::{get, now, put};
 use crate::access::ResolvedPath;
 use crate::http::short_body::read_short_body;
 use crate::locks::{self, LONGEST, Lock, OWNER_BYTES_MAX, SubmittedLocks};
+use crate::new_file;
 
 /// A lock in the form of documents.
 pub(super) fn active(lock: Lock) -> document::ActiveLock {
@@ -45,7 +46,7 @@ pub(crate) fn lock(context: &mut RequestContext<'_>) -> Outcome {
         Ok(Depth::Infinity) => true,
         _ => return Err(refuse(400, "LOCK has Depth 0 or infinity")),
     };
-    let name_lock = context.service.unfinished.lock_name(&resolved);
+    let name_lock = context.service.services.unfinished.lock_name(&resolved);
     let is_made = kind.is_none();
     if is_made {
         make_empty(context, &resolved)?;
@@ -106,7 +107,7 @@ fn make_empty(context: &RequestContext<'_>, resolved: &ResolvedPath) -> Outcome<
     }
     let begun = put::begin(context, resolved, Some(0))?;
     let mtime: Timestamp = now();
-    let finish = Finish { size: 0, mode: put::FILE_MODE, mtime, durable: false, replace: false, attributes: None };
+    let finish = Finish { size: 0, mode: new_file::FILE_MODE, mtime, durable: false, replace: false, attributes: None };
     begun.0.commit(&finish).map_err(Into::into)
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     check_type(context, is_form)?;
     if context.principal.is_anonymous {
         let reason = "a macaroon is issued to authenticated clients only: show a key, a token or a certificate";
-        return Err(context.service.authenticator.challenge_anonymous(reason).into());
+        return Err(context.service.services.authenticator.challenge_anonymous(reason).into());
     }
     let request = read(context, &policy, is_form)?;
     let path = match request.paths.first() {

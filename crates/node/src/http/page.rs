@@ -43,7 +43,7 @@ fn credential_to_session(context: &mut RequestContext<'_>) -> Outcome<Option<Req
         return Ok(None);
     };
     let text = credential.strip_prefix("Bearer ").unwrap_or(&credential).to_owned();
-    let Some(id) = context.service.authenticator.sessions.open(text) else { return Ok(None) };
+    let Some(id) = context.service.services.authenticator.sessions.open(text) else { return Ok(None) };
     let to = target::location("", &context.target.path, true, None);
     let cookie = sessions::cookie(&context.request().headers, context.exchange.is_secure(), Some(&id));
     let response = Response::new(303).with("Location", to).with("Set-Cookie", cookie).with("Cache-Control", "no-store");
@@ -55,8 +55,13 @@ fn credential_to_session(context: &mut RequestContext<'_>) -> Outcome<Option<Req
 /// The actions on a page that depend on the session.
 fn session_actions(context: &RequestContext<'_>) -> PageActions {
     let is_known = !context.principal.is_anonymous;
-    let in_session =
-        context.service.authenticator.sessions.credential(context.request(), context.exchange.is_secure()).is_some();
+    let in_session = context
+        .service
+        .services
+        .authenticator
+        .sessions
+        .credential(context.request(), context.exchange.is_secure())
+        .is_some();
     PageActions { opens_session: !is_known, closes_session: is_known && in_session, ..PageActions::default() }
 }
 
@@ -174,6 +179,7 @@ pub(crate) fn exports(context: &mut RequestContext<'_>) -> Outcome {
     if lines.is_empty() && context.principal.is_anonymous && !is_for_people(context) {
         return Err(context
             .service
+            .services
             .authenticator
             .challenge_anonymous("this node shows nothing to anonymous clients")
             .into());

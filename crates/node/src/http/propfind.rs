@@ -9,11 +9,12 @@ use web::{Response, target};
 
 use super::etag::etag;
 use super::get;
+use super::lock;
 use super::refused::{Outcome, Refused, refuse};
 use super::request_context::RequestContext;
 use super::text::Text;
-use super::{dead_properties, lock};
 use crate::access::ResolvedPath;
+use crate::dead_properties;
 use crate::http::short_body::read_short_body;
 
 fn depth(context: &RequestContext<'_>, is_dir: bool) -> Outcome<Depth> {
@@ -148,6 +149,7 @@ fn root(context: &mut RequestContext<'_>) -> Outcome {
     if names.is_empty() && context.principal.is_anonymous {
         return Err(context
             .service
+            .services
             .authenticator
             .challenge_anonymous("this node shows nothing to anonymous clients")
             .into());

@@ -8,10 +8,10 @@ use web::dav::proppatch::{self, Change, ChangeResult};
 use web::dav::{self, DeadProperty, Prop, multistatus};
 use web::{Response, date, target};
 
-use super::dead_properties;
 use super::refused::{Outcome, refuse};
 use super::request_context::RequestContext;
 use super::text::Text;
+use crate::dead_properties;
 use crate::http::short_body::read_short_body;
 
 /// The namespace in which Windows sets times and attributes.
@@ -143,7 +143,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let resolved = context.resolve(Action::Overwrite, &export, &path)?;
     let body = read_short_body(context.exchange, dav::BODY_BYTES_MAX, "a PROPPATCH")?;
     let changes = proppatch::parse(&body).map_err(|e| refuse(e.status(), e.to_string()))?;
-    let name_lock = context.service.unfinished.lock_name(&resolved);
+    let name_lock = context.service.services.unfinished.lock_name(&resolved);
     let stat = resolved.store.stat(&resolved.path)?;
     // Checked even if no value changes.
     context.service.access_control.locks.may_change(&export, &path, &context.submitted)?;

@@ -1,14 +1,12 @@
 //! PUT: every check is made before a client that waits for `100 Continue` sends its body. The bytes are stored under a temporary
 //! name; only a complete file gets its final name.
 
-use std::sync::Arc;
-
 use auth::Action;
 use model::checksum::{BlockSum, Digest};
-use model::{Algorithm, Kind, RelPath, Timestamp};
+use model::{Algorithm, Kind, Timestamp};
 use serve::Length;
 use serve::buffer;
-use store::{FileAnnouncement, Finish, Sink, Store};
+use store::Sink;
 use web::conditions::Verdict;
 use web::form::Parts;
 use web::{Headers, Request, Response, digest};
@@ -16,15 +14,9 @@ use web::{Headers, Request, Response, digest};
 use super::get::{current, evaluate};
 use super::refused::{Outcome, Refused, RequestOutcome, cut_short, refuse};
 use super::request_context::RequestContext;
-use super::unfinished::Tag;
-use super::{dead_properties, get, now};
+use super::{get, now};
 use crate::access::ResolvedPath;
-use crate::digests::Stamp;
-
-/// The mode of a new file.
-pub(crate) const FILE_MODE: u32 = 0o644;
-/// For files of at least this length the space is reserved before the first byte.
-const RESERVED_FROM: u64 = 1 << 20;
+use crate::new_file::{self, FILE_MODE, FileSums, ListedSink, check_room};
 
 /// Answers PUT.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
@@ -108,23 +100,6 @@ pub(crate) fn check(request: &Request) -> Outcome<()> {
     Ok(())
 }
 
-/// Checks that the bytes fit. Other writers may still fill the device later.
-pub(crate) fn check_room(store: &dyn Store, path: &RelPath, bytes: u64) -> Outcome<()> {
-    let mut dir = path.parent();
-    let space = loop {
-        match store.space(&dir) {
-            Err(error) if error.is_not_found() && !dir.is_root() => dir = dir.parent(),
-            other => break other?,
-        }
-    };
-    match space {
-        Some(space) if space.free_bytes < bytes => {
-            Err(refuse(507, format!("{bytes} bytes do not fit: {} are free here", space.free_bytes)))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// The digests that a client promises, in the head or the trailers. Unknown algorithms are ignored; a malformed digest of a known
 /// algorithm is refused, because the client would assume that it was verified.
 pub(crate) fn stated_digests(headers: &Headers) -> Outcome<Vec<Digest>> {
@@ -147,68 +122,6 @@ pub(crate) fn stated_digests(headers: &Headers) -> Outcome<Vec<Digest>> {
     Ok(stated)
 }
 
-/// The sink of a file without its final name. Dropping it discards the file.
-pub(crate) struct UncommittedSink(pub Arc<dyn Sink>);
-
-impl Drop for UncommittedSink {
-    fn drop(&mut self) {
-        // No effect on a file that has its final name.
-        self.0.discard();
-    }
-}
-
-/// An uncommitted sink with its tag. The tag is dropped last: the list of leftovers keeps the file until it is gone or has its name.
-pub(crate) struct ListedSink(
-    pub Arc<dyn Sink>,
-    #[expect(dead_code, reason = "kept until it is dropped")] (UncommittedSink, Tag),
-);
-
-/// Creates a file under a temporary name, with the directories above it and reserved space.
-pub(crate) fn begin(context: &RequestContext<'_>, resolved: &ResolvedPath, length: Option<u64>) -> Outcome<ListedSink> {
-    store::make_dirs(&*resolved.store, &resolved.path.parent())?;
-    let tag = context.service.unfinished.tag(resolved);
-    let sink = resolved.store.create(&resolved.path, &tag)?;
-    let begun = ListedSink(Arc::clone(&sink), (UncommittedSink(sink), tag));
-    begun.0.announce(&FileAnnouncement { size: length, mtime: now(), replace: true })?;
-    if let Some(bytes) = length.filter(|bytes| *bytes >= RESERVED_FROM) {
-        begun.0.reserve(bytes)?;
-    }
-    Ok(begun)
-}
-
-/// The size and digests of a file, computed while it is received.
-pub(crate) struct FileSums {
-    pub size: u64,
-    pub block: BlockSum,
-    /// Digests that need every byte in order, if such a digest was stated.
-    pub serial: Vec<Digest>,
-}
-
-impl FileSums {
-    /// Computes stated digests that are missing, by reading the bytes again from the page cache: those that need every byte in
-    /// order and were stated only after the body.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn complete(&mut self, sink: &dyn Sink, stated: &[Digest]) -> store::Result<()> {
-        let is_made = |algorithm| self.serial.iter().any(|made| made.algorithm() == algorithm);
-        let mut missing: Vec<Algorithm> = stated.iter().map(Digest::algorithm).collect();
-        missing.retain(|algorithm| algorithm.is_serial() && !is_made(*algorithm));
-        if !missing.is_empty() {
-            self.serial.extend(store::digest::of_file(&*sink.as_source()?, &RelPath::root(), &missing)?);
-        }
-        Ok(())
-    }
-
-    /// All digests that have been computed.
-    pub fn digests(&self) -> Vec<Digest> {
-        let mut all = vec![Digest::crc32c(self.block.crc32c)];
-        all.extend(self.block.adler32.and_then(|sum| Digest::new(Algorithm::Adler32, &sum.to_be_bytes())));
-        all.extend(self.serial.iter().cloned());
-        all
-    }
-}
-
 /// Stores a part of a form as a new file; returns its bytes.
 pub(crate) fn receive_part(
     context: &mut RequestContext<'_>,
@@ -220,7 +133,7 @@ pub(crate) fn receive_part(
     let sums = receive(context, &*unfinished.0, &[], &mut |context, into| {
         parts.read(into, &mut |more: &mut [u8]| context.exchange.read(more).map_err(cut_short))
     })?;
-    let _name_lock = context.service.unfinished.lock_name(resolved);
+    let _name_lock = context.service.services.unfinished.lock_name(resolved);
     commit(context, resolved, &*unfinished.0, &sums, now(), false)?;
     Ok(sums.size)
 }
@@ -243,6 +156,11 @@ pub(crate) fn append_body(context: &mut RequestContext<'_>, sink: &dyn Sink, sum
             sums.size += got as u64;
         }
     })
+}
+
+/// Creates a file under a temporary name, with the directories above it and reserved space.
+pub(crate) fn begin(context: &RequestContext<'_>, resolved: &ResolvedPath, length: Option<u64>) -> Outcome<ListedSink> {
+    Ok(new_file::begin(&context.service.services.unfinished, resolved, length)?)
 }
 
 fn receive(
@@ -311,7 +229,7 @@ pub(crate) fn finish(
 ) -> Outcome<(Headers, bool)> {
     compare(sums, stated).inspect_err(|_| context.service.services.meters.damaged())?;
     // Of concurrent PUTs with the same condition one succeeds.
-    let _name_lock = context.service.unfinished.lock_name(resolved);
+    let _name_lock = context.service.services.unfinished.lock_name(resolved);
     let is_there = get::kind(resolved)?.is_some();
     conditions(context, resolved, is_there)?;
     let replace = is_there && (was_there || may_replace(context)?);
@@ -325,7 +243,7 @@ pub(crate) fn finish(
     Ok((headers, is_there))
 }
 
-/// Gives a file its final name and keeps its digests. `replace` allows it to replace an entry of that name.
+/// Gives a file its final name and keeps its digests. `replace` allows it to replace an entry of that name. Returns the fields of the answer.
 pub(crate) fn commit(
     context: &RequestContext<'_>,
     resolved: &ResolvedPath,
@@ -334,21 +252,9 @@ pub(crate) fn commit(
     mtime: Timestamp,
     replace: bool,
 ) -> Outcome<Headers> {
-    let finish = Finish { size: sums.size, mode: FILE_MODE, mtime, durable: false, replace, attributes: None };
-    if resolved.is_remote {
-        // A remote server reports the file's attributes only after the commit.
-        sink.commit(&finish)?;
-        let stat = resolved.store.stat(&resolved.path)?;
-        let mtime = stat.meta.mtime;
-        let tag = web::conditions::ETag::of_file(stat.identity.1, sums.size, mtime);
-        return Ok(Headers::new().with("ETag", tag.to_string()).with("Last-Modified", web::date::http(mtime)));
-    }
-    let source = sink.as_source()?;
-    let identity = source.stat()?.identity;
-    let stamp = Stamp { size: sums.size, mtime, inode: identity.1 };
-    context.service.services.digests.keep(&*source, identity, stamp, &sums.digests());
-    dead_properties::replace_file(&*resolved.store, &resolved.path, &mut || sink.commit(&finish))?;
-    let tag = web::conditions::ETag::of_file(identity.1, sums.size, mtime);
-    tracing::debug!(path = %resolved.path, bytes = sums.size, "committed");
-    Ok(Headers::new().with("ETag", tag.to_string()).with("Last-Modified", web::date::http(mtime)))
+    let digests = &context.service.services.digests;
+    let finish = new_file::finish(sums.size, FILE_MODE, mtime, replace);
+    let committed = new_file::commit(digests, resolved, sink, &finish, &sums.digests())?;
+    let tag = web::conditions::ETag::of_file(committed.inode, sums.size, committed.mtime);
+    Ok(Headers::new().with("ETag", tag.to_string()).with("Last-Modified", web::date::http(committed.mtime)))
 }

@@ -2,13 +2,10 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::Arc;
 
-use auth::access::{ANONYMOUS, PathKind};
-use auth::policy::{AskedWhen, Callout};
-use auth::{Access, Action, Actions, Permit, Ticket};
+use auth::{Access, Action};
 use model::locator::NodePlace;
-use model::{Fault, Kind, Refusal, RelPath};
+use model::{Kind, RelPath};
 use serve::Exchange;
 use store::Source;
 use web::copy;
@@ -18,15 +15,15 @@ use web::target::{Target, redacted};
 use web::{Headers, Method, Request};
 
 use super::HttpService;
-use super::callout::{CredentialFacts, Full, NO_CREDENTIAL, Question, Verdict};
 use super::etag::etag;
 use super::refused::{Outcome, Refused, RequestFailure, refuse};
 use crate::access::{ResolvedPath, check_name};
+use crate::authorization::{Authorization, NotAuthorized};
 use crate::exports::is_reserved;
 use crate::fireflies::FlowGuard;
 use crate::locks::SubmittedLocks;
 use crate::meters::WorkMeter;
-use authn::{Credential, Principal};
+use authn::Principal;
 
 /// Bytes of a file that are sent between two updates of the meter.
 const COUNTED_BYTES: u64 = 1 << 20;
@@ -124,7 +121,7 @@ impl RequestContext<'_> {
             return Err(refuse(403, format!("the export {export} is read-only on this node")));
         }
         self.check_export(export)?;
-        let resolved = self.decide(action, export, path);
+        let resolved = self.authorization().resolve(action, export, path).map_err(RequestFailure::from);
         if resolved.is_ok() && !self.is_evaluated.replace(true) {
             self.evaluate_if()?;
         }
@@ -146,14 +143,15 @@ impl RequestContext<'_> {
     /// answer that its credential does not suffice.
     pub fn deny(&self, failure: RequestFailure) -> RequestFailure {
         let RequestFailure::Refused(refused) = failure else { return failure };
-        self.service.authenticator.deny(&self.principal, self.exchange.peer().ip(), *refused).into()
+        self.service.services.authenticator.deny(&self.principal, self.exchange.peer().ip(), *refused).into()
     }
 
     /// Checks that there is an export of this name, as far as an anonymous client may know: on a node with public data, a browser
     /// that requests its icon must not be asked for a password.
     fn check_export(&self, export: &str) -> Outcome<()> {
         let access_control = &self.service.access_control;
-        let may_know = || is_reserved(export) || self.service.authenticator.has_public_data(self.exchange.peer().ip());
+        let may_know =
+            || is_reserved(export) || self.service.services.authenticator.has_public_data(self.exchange.peer().ip());
         if self.principal.is_anonymous && !access_control.has_export(export) && may_know() {
             return Err(refuse(404, "there is no export of that name"));
         }
@@ -166,14 +164,10 @@ impl RequestContext<'_> {
     /// # Errors
     /// The action is not allowed.
     pub fn check_allowed(&self, action: Action, export: &str, path: &RelPath) -> Outcome<()> {
-        let policy = self.service.access_control.policy();
-        let by_rules = self.access().allow(action, export, true, path).is_ok();
-        match policy.callout.as_ref() {
-            Some(callout) if !by_rules || callout.asked == AskedWhen::Always => {
-                self.resolve(action, export, path).map(drop)
-            }
-            _ if by_rules => Ok(()),
-            _ => Err(refuse(403, format!("you may not {} {path}", action.words()))),
+        match self.authorization().is_decided_by_rules(action, export, path) {
+            Some(true) => Ok(()),
+            Some(false) => Err(refuse(403, format!("you may not {} {path}", action.words()))),
+            None => self.resolve(action, export, path).map(drop),
         }
     }
 
@@ -221,84 +215,15 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Decides by the policy and its call-out program: the program may allow what no rule allows, and may refuse if it is asked about
-    /// every request.
-    fn decide(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
-        let access_control = &self.service.access_control;
-        let policy = access_control.policy();
-        let place = NodePlace::Path { export: export.to_owned(), path: path.clone() };
-        // The program is not asked about an export that does not exist or is read-only.
-        let open = access_control.is_writable(export).filter(|writable| *writable || !action.changes());
-        let (Some(callout), Some(writable)) = (policy.callout.as_ref(), open) else {
-            return Ok(access_control.resolve_with(self.access(), action, &place, &self.submitted)?);
-        };
-        let by_rules = self.access().may_see(export) && self.access().allow(action, export, writable, path).is_ok();
-        if by_rules && callout.asked != AskedWhen::Always {
-            return Ok(access_control.resolve_with(self.access(), action, &place, &self.submitted)?);
-        }
-        let verdict = self.ask_program(callout, action, export, path, by_rules)?;
-        let by_policy = || access_control.resolve_with(self.access(), action, &place, &self.submitted);
-        let resolved = match (verdict.allow, by_rules) {
-            (true, false) => access_control.resolve_with(
-                &self.single_permission(action, export, path),
-                action,
-                &place,
-                &self.submitted,
-            ),
-            (true, true) => by_policy(),
-            (false, false) if verdict.reason.is_empty() => by_policy(),
-            (false, _) => {
-                Err(Refusal::new(Fault::Auth, format!("refused by this node's operator: {}", verdict.reason)))
-            }
-        };
-        Ok(resolved?)
-    }
-
-    fn ask_program(
-        &self,
-        callout: &Callout,
-        action: Action,
-        export: &str,
-        path: &RelPath,
-        allowed: bool,
-    ) -> Outcome<Verdict> {
-        let who = self.access().who();
-        let path_text = path.to_string();
-        let question = Question {
-            v: 1,
+    /// The question whether the principal may do something.
+    fn authorization(&self) -> Authorization<'_> {
+        Authorization {
+            services: &self.service.services,
+            principal: &self.principal,
             peer: self.exchange.peer().ip(),
-            who: &who,
             method: self.request().method.name(),
-            export,
-            path: &path_text,
-            action: word(action),
-            policy: if allowed { "allows" } else { "undecided" },
-            credential: credential_facts(&self.principal.credential),
-        };
-        let verdict = self.service.callouts.ask(callout, self.access().holder(), path.as_bytes(), &question);
-        verdict.map_err(|Full| {
-            let reason = "the node decides about too many requests at once; try again later";
-            Refused::new(503, reason).with("Retry-After", "5").into()
-        })
-    }
-
-    /// An access for this one action on this one path, for a principal that only the program allows.
-    fn single_permission(&self, action: Action, export: &str, path: &RelPath) -> Access {
-        let access = self.access();
-        let holder = match access {
-            Access::Anonymous(_) => ANONYMOUS.to_owned(),
-            Access::Granted(grant) => format!("key:{}", grant.id),
-            Access::Ticket(ticket) => ticket.holder.clone(),
-        };
-        let permit = Permit::own(export.to_owned(), path.clone(), PathKind::Entry, action.needs());
-        let ticket = Ticket {
-            who: access.who(),
-            holder,
-            permits: vec![permit],
-            everywhere: Actions::NONE,
-            expires: access.expires(),
-        };
-        Access::Ticket(Arc::new(ticket))
+            submitted: &self.submitted,
+        }
     }
 }
 
@@ -308,41 +233,15 @@ fn is_file(action: Action, resolved: &ResolvedPath) -> bool {
     action == Action::Create || is_there()
 }
 
-/// The word of an action for the call-out program.
-fn word(action: Action) -> &'static str {
-    match action {
-        Action::Read => "read",
-        Action::Create => "create",
-        Action::Modify => "modify",
-        Action::Stat => "stat",
-        Action::List => "list",
-        Action::MakeDir => "mkdir",
-        Action::Overwrite => "overwrite",
-        Action::Rename => "rename",
-        Action::Remove => "remove",
-        _ => "other",
-    }
-}
-
-/// The facts about a credential that the call-out program gets.
-fn credential_facts(credential: &Credential) -> CredentialFacts<'_> {
-    match credential {
-        Credential::None => CredentialFacts { kind: NO_CREDENTIAL, ..CredentialFacts::default() },
-        Credential::Key { id } => CredentialFacts { kind: "key", id: Some(id), ..CredentialFacts::default() },
-        Credential::Macaroon { uuid, name } => {
-            CredentialFacts { kind: "macaroon", id: Some(uuid), subject: Some(name), ..CredentialFacts::default() }
+impl From<NotAuthorized> for RequestFailure {
+    fn from(why: NotAuthorized) -> RequestFailure {
+        match why {
+            NotAuthorized::Refused(refusal) => refusal.into(),
+            NotAuthorized::Busy => {
+                let reason = "the node decides about too many requests at once; try again later";
+                Refused::new(503, reason).with("Retry-After", "5").into()
+            }
         }
-        Credential::Certificate { dn, .. } => {
-            CredentialFacts { kind: "certificate", dn: Some(dn), ..CredentialFacts::default() }
-        }
-        Credential::Token { claims } => CredentialFacts {
-            kind: "token",
-            id: claims.id.as_deref(),
-            issuer: Some(&claims.issuer),
-            subject: Some(&claims.subject),
-            groups: &claims.groups,
-            dn: None,
-        },
     }
 }
 

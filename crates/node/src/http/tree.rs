@@ -208,7 +208,7 @@ pub(crate) fn rename(context: &mut RequestContext<'_>) -> Outcome {
         return failures.answer(context);
     }
     // Locked from the second check to the rename, so that the target does not change in between.
-    let name_locks = context.service.unfinished.lock_names(&ends.from, &ends.to);
+    let name_locks = context.service.services.unfinished.lock_names(&ends.from, &ends.to);
     let second = check_ends(context, &ends)?;
     // The rename replaces only an entry that the second check found, whoever else writes to this directory.
     let replaces = kinds.replaces.is_some();

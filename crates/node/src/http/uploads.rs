@@ -19,10 +19,11 @@ use web::{Headers, Method, Request, Response};
 pub(crate) use self::journal::Uploads;
 use self::journal::{Upload, UploadId};
 use super::now;
-use super::put::{self, FileSums};
+use super::put;
 use super::refused::{Outcome, Refused, RequestOutcome, refuse};
 use super::request_context::RequestContext;
 use crate::access::ResolvedPath;
+use crate::new_file::{self, FileSums};
 
 /// The parameter of an upload's address that holds the id.
 const PARAMETER: &str = "upload";
@@ -122,7 +123,7 @@ fn begin(context: &mut RequestContext<'_>, resolved: &ResolvedPath) -> Outcome {
     if context.exchange.body_length() != Some(0) {
         return Err(refuse(400, "the request that begins an upload in parts has no body: send parts with PATCH"));
     }
-    put::check_room(&*resolved.store, &resolved.path, bytes)?;
+    new_file::check_room(&*resolved.store, &resolved.path, bytes)?;
     store::make_dirs(&*resolved.store, &resolved.path.parent())?;
     let id = UploadId::new()?;
     let upload = Upload::new(resolved, bytes);

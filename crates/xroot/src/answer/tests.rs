@@ -2,26 +2,26 @@
 
 use super::*;
 
-fn round_trip(answer: &Answer) {
+fn round_trip(answer: &RootAnswer) {
     let bytes = answer.to_bytes(StreamId([1, 2]));
     let (head, body) = bytes.split_first_chunk().unwrap();
     let head = AnswerHead::parse(head).unwrap();
     assert_eq!(head.bytes as usize, body.len());
-    assert_eq!(Answer::parse(&head, body).as_ref(), Ok(answer));
+    assert_eq!(RootAnswer::parse(&head, body).as_ref(), Ok(answer));
 }
 
 #[test]
 fn answers_are_parsed_as_they_are_written() {
     for answer in [
-        Answer::Ok(b"abc".to_vec()),
-        Answer::Partial(Vec::new()),
-        Answer::AuthenticateMore(vec![1]),
-        Answer::error(ErrorCode::NotFound, "no such file"),
-        Answer::Redirect { port: 1094, host: "mover-2.example?tried=x".into() },
-        Answer::Wait { seconds: 5, text: "staging".into() },
-        Answer::WaitForAnswer(60),
-        Answer::Async { stream: StreamId([7, 7]), answer: Box::new(Answer::Ok(b"late".to_vec())) },
-        Answer::Notice,
+        RootAnswer::Ok(b"abc".to_vec()),
+        RootAnswer::Partial(Vec::new()),
+        RootAnswer::AuthenticateMore(vec![1]),
+        RootAnswer::error(ErrorCode::NotFound, "no such file"),
+        RootAnswer::Redirect { port: 1094, host: "mover-2.example?tried=x".into() },
+        RootAnswer::Wait { seconds: 5, text: "staging".into() },
+        RootAnswer::WaitForAnswer(60),
+        RootAnswer::Async { stream: StreamId([7, 7]), answer: Box::new(RootAnswer::Ok(b"late".to_vec())) },
+        RootAnswer::Notice,
     ] {
         round_trip(&answer);
     }
@@ -29,16 +29,16 @@ fn answers_are_parsed_as_they_are_written() {
 
 #[test]
 fn an_error_has_the_bytes_of_the_specification() {
-    let bytes = Answer::error(ErrorCode::NotFound, "no").to_bytes(StreamId([0, 9]));
+    let bytes = RootAnswer::error(ErrorCode::NotFound, "no").to_bytes(StreamId([0, 9]));
     assert_eq!(bytes, [0, 9, 0x0f, 0xa3, 0, 0, 0, 7, 0, 0, 0x0b, 0xc3, b'n', b'o', 0]);
 }
 
 #[test]
 fn an_answer_within_an_answer_within_an_answer_is_refused() {
-    let inner = Answer::Async { stream: StreamId([1, 1]), answer: Box::new(Answer::Ok(Vec::new())) };
-    let bytes = Answer::Async { stream: StreamId([2, 2]), answer: Box::new(inner) }.to_bytes(StreamId::default());
+    let inner = RootAnswer::Async { stream: StreamId([1, 1]), answer: Box::new(RootAnswer::Ok(Vec::new())) };
+    let bytes = RootAnswer::Async { stream: StreamId([2, 2]), answer: Box::new(inner) }.to_bytes(StreamId::default());
     let (head, body) = bytes.split_first_chunk().unwrap();
-    assert!(Answer::parse(&AnswerHead::parse(head).unwrap(), body).is_err());
+    assert!(RootAnswer::parse(&AnswerHead::parse(head).unwrap(), body).is_err());
 }
 
 #[test]
@@ -55,8 +55,13 @@ fn bodies_of_answers_are_parsed_as_they_are_written() {
 
 #[test]
 fn the_status_of_an_answer_with_checksums_is_protected() {
-    let answer =
-        CheckedAnswer { stream: StreamId([3, 4]), code: RequestCode::PageRead, is_last: false, offset: 8192, data_bytes: 4100 };
+    let answer = CheckedAnswer {
+        stream: StreamId([3, 4]),
+        code: RequestCode::PageRead,
+        is_last: false,
+        offset: 8192,
+        data_bytes: 4100,
+    };
     let bytes = answer.to_bytes();
     let head = AnswerHead::parse(bytes.first_chunk().unwrap()).unwrap();
     assert_eq!((head.status, head.bytes), (Status::Checked, 24));

@@ -1,12 +1,12 @@
 //! The login of a client.
 
-use crate::answer::{Answer, LoginAnswer, ProtocolAnswer};
+use crate::answer::{LoginAnswer, ProtocolAnswer, RootAnswer};
 use crate::codes::{VERSION, protocol_flags, server_flags};
 use crate::credentials::{self, CredentialKind, write_name, write_token};
 use crate::head::{SessionId, StreamId};
 use crate::login::HELLO;
-use crate::place::Place;
-use crate::request::{Purpose, Request};
+use crate::place::RootPath;
+use crate::request::{Purpose, RootRequest};
 use crate::{ErrorCode, Malformed};
 
 /// Whether a client wants TLS.
@@ -77,7 +77,7 @@ pub enum ClientStep {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ClientState {
     Protocol,
     Login,
     Authenticate { session: SessionId, tried: u8 },
@@ -87,7 +87,7 @@ enum State {
 /// The login of a client on one connection.
 pub struct ClientLogin {
     settings: ClientSettings,
-    state: State,
+    state: ClientState,
     version: u32,
     is_tls: bool,
 }
@@ -98,27 +98,27 @@ impl ClientLogin {
         let wants = if settings.tls == TlsWish::Always && !is_tls { protocol_flags::WANT_TLS } else { 0 };
         let flags = protocol_flags::SECURITY_REQUIREMENTS | protocol_flags::ABLE_TLS | wants;
         let purpose = if settings.session.is_some() { Purpose::Bind } else { Purpose::Login };
-        let request = Request::Protocol { version: VERSION, flags, purpose };
+        let request = RootRequest::Protocol { version: VERSION, flags, purpose };
         let bytes = [&HELLO[..], &request.to_bytes(StreamId::default())].concat();
-        (ClientLogin { settings, state: State::Protocol, version: 0, is_tls }, bytes)
+        (ClientLogin { settings, state: ClientState::Protocol, version: 0, is_tls }, bytes)
     }
 
     /// Takes the answer to the last message. The answer to the first bytes of a connection is the body of the server's hello.
     ///
     /// # Errors
     /// [`LoginError`].
-    pub fn answered(&mut self, answer: &Answer) -> Result<ClientStep, LoginError> {
-        if let Answer::Error { code, text } = answer {
+    pub fn answered(&mut self, answer: &RootAnswer) -> Result<ClientStep, LoginError> {
+        if let RootAnswer::Error { code, text } = answer {
             return Err(LoginError::Refused { code: *code, text: text.clone() });
         }
         match (self.state, answer) {
-            (State::Protocol, Answer::Ok(body)) => self.protocol(body),
-            (State::Login, Answer::Ok(body)) => {
+            (ClientState::Protocol, RootAnswer::Ok(body)) => self.protocol(body),
+            (ClientState::Login, RootAnswer::Ok(body)) => {
                 let LoginAnswer { session, security } = LoginAnswer::parse(body)?;
                 if security.is_empty() { Ok(self.ready(session)) } else { self.authenticate(session, &security) }
             }
-            (State::Authenticate { session, .. }, Answer::Ok(_)) => Ok(self.ready(session)),
-            (State::Bind, Answer::Ok(body)) => {
+            (ClientState::Authenticate { session, .. }, RootAnswer::Ok(_)) => Ok(self.ready(session)),
+            (ClientState::Bind, RootAnswer::Ok(body)) => {
                 let path_id = *body.first().ok_or(Malformed::Field("the number of the stream"))?;
                 Ok(ClientStep::Ready { session: None, path_id, version: self.version })
             }
@@ -144,11 +144,11 @@ impl ClientLogin {
         self.is_tls |= starts_tls;
         let next = match self.settings.session {
             Some(session) => {
-                self.state = State::Bind;
-                Request::Bind(session)
+                self.state = ClientState::Bind;
+                RootRequest::Bind(session)
             }
             None => {
-                self.state = State::Login;
+                self.state = ClientState::Login;
                 self.login()
             }
         };
@@ -156,10 +156,10 @@ impl ClientLogin {
         Ok(if starts_tls { ClientStep::StartTls(bytes) } else { ClientStep::Send(bytes) })
     }
 
-    fn login(&self) -> Request {
+    fn login(&self) -> RootRequest {
         let ClientSettings { user, process, program, .. } = &self.settings;
-        let about = Place::default().with("xrd.appname", program.clone());
-        Request::Login { process: *process, user: user.clone(), is_able_tls: true, takes_async: true, about }
+        let about = RootPath::default().with("xrd.appname", program.clone());
+        RootRequest::Login { process: *process, user: user.clone(), is_able_tls: true, takes_async: true, about }
     }
 
     fn ready(&self, session: SessionId) -> ClientStep {
@@ -176,8 +176,8 @@ impl ClientLogin {
                 _ => None,
             };
             if let Some((kind, credential)) = found {
-                self.state = State::Authenticate { session, tried: 1 };
-                let request = Request::Authenticate { kind, credential };
+                self.state = ClientState::Authenticate { session, tried: 1 };
+                let request = RootRequest::Authenticate { kind, credential };
                 return Ok(ClientStep::Send(request.to_bytes(StreamId::default())));
             }
         }

@@ -2,12 +2,12 @@
 
 use crate::answer::ProtocolAnswer;
 use crate::codes::{VERSION, protocol_flags, server_flags};
-use crate::request::{Purpose, Request};
+use crate::request::{Purpose, RootRequest};
 use crate::{ErrorCode, Malformed};
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum LoginPhase {
     /// It has not logged in.
     New,
     /// It has logged in, and must show a credential.
@@ -21,7 +21,7 @@ pub enum Phase {
 /// A connection of a server, as far as the order of its requests goes.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLogin {
-    phase: Phase,
+    phase: LoginPhase,
     /// The server can speak TLS.
     has_tls: bool,
     /// A login, and everything after it, must go over TLS.
@@ -33,11 +33,11 @@ pub struct ServerLogin {
 impl ServerLogin {
     /// A new connection.
     pub fn new(has_tls: bool, requires_tls: bool, is_tls: bool) -> ServerLogin {
-        ServerLogin { phase: Phase::New, has_tls, requires_tls, is_tls }
+        ServerLogin { phase: LoginPhase::New, has_tls, requires_tls, is_tls }
     }
 
     /// How far the connection is.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> LoginPhase {
         self.phase
     }
 
@@ -50,24 +50,24 @@ impl ServerLogin {
     ///
     /// # Errors
     /// The error of the answer, and its reason.
-    pub fn check(&self, request: &Request) -> Result<(), (ErrorCode, &'static str)> {
-        let needs_tls = matches!(request, Request::Login { .. } | Request::Bind(_));
+    pub fn check(&self, request: &RootRequest) -> Result<(), (ErrorCode, &'static str)> {
+        let needs_tls = matches!(request, RootRequest::Login { .. } | RootRequest::Bind(_));
         if needs_tls && self.requires_tls && !self.is_tls {
             let why = "this server wants TLS: use roots://, or a client of version 5 or newer";
             return Err((ErrorCode::TlsRequired, why));
         }
         let is_allowed = match (self.phase, request) {
-            (_, Request::Protocol { .. }) => true,
-            (Phase::New, Request::Login { .. } | Request::Bind(_)) => true,
-            (Phase::Unauthenticated, Request::Authenticate { .. } | Request::EndSession(_)) => true,
-            (Phase::Ready, Request::Login { .. } | Request::Bind(_)) => false,
-            (Phase::Ready, _) => true,
+            (_, RootRequest::Protocol { .. }) => true,
+            (LoginPhase::New, RootRequest::Login { .. } | RootRequest::Bind(_)) => true,
+            (LoginPhase::Unauthenticated, RootRequest::Authenticate { .. } | RootRequest::EndSession(_)) => true,
+            (LoginPhase::Ready, RootRequest::Login { .. } | RootRequest::Bind(_)) => false,
+            (LoginPhase::Ready, _) => true,
             _ => false,
         };
         match (is_allowed, self.phase) {
             (true, _) => Ok(()),
-            (false, Phase::New) => Err((ErrorCode::InvalidRequest, "log in first")),
-            (false, Phase::Unauthenticated) => Err((ErrorCode::InvalidRequest, "authenticate first")),
+            (false, LoginPhase::New) => Err((ErrorCode::InvalidRequest, "log in first")),
+            (false, LoginPhase::Unauthenticated) => Err((ErrorCode::InvalidRequest, "authenticate first")),
             (false, _) => Err((ErrorCode::InvalidRequest, "this connection has a session already")),
         }
     }
@@ -98,16 +98,16 @@ impl ServerLogin {
 
     /// Notes that the client has logged in; `must_authenticate` says whether a credential must follow.
     pub fn logged_in(&mut self, must_authenticate: bool) {
-        self.phase = if must_authenticate { Phase::Unauthenticated } else { Phase::Ready };
+        self.phase = if must_authenticate { LoginPhase::Unauthenticated } else { LoginPhase::Ready };
     }
 
     /// Notes that the client has shown a credential that is accepted.
     pub fn authenticated(&mut self) {
-        self.phase = Phase::Ready;
+        self.phase = LoginPhase::Ready;
     }
 
     /// Notes that the connection belongs to a session.
     pub fn bound(&mut self) {
-        self.phase = Phase::Bound;
+        self.phase = LoginPhase::Bound;
     }
 }

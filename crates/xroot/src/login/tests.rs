@@ -1,45 +1,45 @@
 //! A client and a server in memory.
 
 use super::*;
-use crate::answer::{Answer, AnswerHead, LoginAnswer};
+use crate::answer::{AnswerHead, LoginAnswer, RootAnswer};
 use crate::credentials::{parse_token, security_text};
 use crate::head::{RequestHead, SessionId, StreamId};
-use crate::request::Request;
+use crate::request::RootRequest;
 use crate::{ErrorCode, Malformed};
 
 /// A server without sockets: it answers requests of a login, and takes one token.
-struct Server {
+struct TestServer {
     login: ServerLogin,
     must_authenticate: bool,
 }
 
-impl Server {
-    fn answer(&mut self, bytes: &[u8]) -> (Answer, bool) {
+impl TestServer {
+    fn answer(&mut self, bytes: &[u8]) -> (RootAnswer, bool) {
         let bytes = bytes.strip_prefix(&HELLO[..]).unwrap_or(bytes);
         let (head, payload) = bytes.split_first_chunk().unwrap();
-        let request = Request::parse(&RequestHead::parse(head).unwrap(), payload).unwrap();
+        let request = RootRequest::parse(&RequestHead::parse(head).unwrap(), payload).unwrap();
         if let Err((code, why)) = self.login.check(&request) {
-            return (Answer::error(code, why), false);
+            return (RootAnswer::error(code, why), false);
         }
         match request {
-            Request::Protocol { flags, purpose, .. } => match self.login.protocol(flags, purpose) {
-                Ok((answer, begins)) => (Answer::Ok(answer.to_bytes(true)), begins),
-                Err(error) => (Answer::error(ErrorCode::Unsupported, error.to_string()), false),
+            RootRequest::Protocol { flags, purpose, .. } => match self.login.protocol(flags, purpose) {
+                Ok((answer, begins)) => (RootAnswer::Ok(answer.to_bytes(true)), begins),
+                Err(error) => (RootAnswer::error(ErrorCode::Unsupported, error.to_string()), false),
             },
-            Request::Login { .. } => {
+            RootRequest::Login { .. } => {
                 self.login.logged_in(self.must_authenticate);
-                let security = if self.must_authenticate { security_text(4096, false) } else { String::new() };
-                (Answer::Ok(LoginAnswer { session: SessionId([7; 16]), security }.to_bytes()), false)
+                let security = if self.must_authenticate { security_text(Some(4096), false) } else { String::new() };
+                (RootAnswer::Ok(LoginAnswer { session: SessionId([7; 16]), security }.to_bytes()), false)
             }
-            Request::Authenticate { credential, .. } if parse_token(&credential).as_deref() == Ok("good") => {
+            RootRequest::Authenticate { credential, .. } if parse_token(&credential).as_deref() == Ok("good") => {
                 self.login.authenticated();
-                (Answer::Ok(Vec::new()), false)
+                (RootAnswer::Ok(Vec::new()), false)
             }
-            Request::Bind(_) => {
+            RootRequest::Bind(_) => {
                 self.login.bound();
-                (Answer::Ok(vec![3]), false)
+                (RootAnswer::Ok(vec![3]), false)
             }
-            _ => (Answer::error(ErrorCode::AuthFailed, "no"), false),
+            _ => (RootAnswer::error(ErrorCode::AuthFailed, "no"), false),
         }
     }
 }
@@ -50,14 +50,14 @@ fn settings(tls: TlsWish, token: Option<&str>) -> ClientSettings {
 }
 
 /// Lets a client log in; returns the last step, and whether TLS began.
-fn run(settings: ClientSettings, server: &mut Server) -> Result<(ClientStep, bool), LoginError> {
+fn run(settings: ClientSettings, server: &mut TestServer) -> Result<(ClientStep, bool), LoginError> {
     let (mut client, mut bytes) = ClientLogin::begin(settings, false);
     let mut is_tls = false;
     loop {
         let (answer, begins) = server.answer(&bytes);
         let written = answer.to_bytes(StreamId::default());
         let (head, body) = written.split_first_chunk().unwrap();
-        let answer = Answer::parse(&AnswerHead::parse(head).unwrap(), body).unwrap();
+        let answer = RootAnswer::parse(&AnswerHead::parse(head).unwrap(), body).unwrap();
         match client.answered(&answer)? {
             ClientStep::Send(next) => {
                 assert!(!begins);
@@ -72,8 +72,8 @@ fn run(settings: ClientSettings, server: &mut Server) -> Result<(ClientStep, boo
     }
 }
 
-fn server(has_tls: bool, requires_tls: bool, must_authenticate: bool) -> Server {
-    Server { login: ServerLogin::new(has_tls, requires_tls, false), must_authenticate }
+fn server(has_tls: bool, requires_tls: bool, must_authenticate: bool) -> TestServer {
+    TestServer { login: ServerLogin::new(has_tls, requires_tls, false), must_authenticate }
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_client_logs_in_with_and_without_tls_and_a_token() {
     assert!(ready(run(settings(TlsWish::Always, None), &mut server(true, false, false))));
     let mut strict = server(true, true, true);
     assert!(ready(run(settings(TlsWish::IfServerWants, Some("good")), &mut strict)));
-    assert_eq!(strict.login.phase(), Phase::Ready);
+    assert_eq!(strict.login.phase(), LoginPhase::Ready);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_client_that_wants_tls_never_goes_on_without_it() {
     assert!(matches!(outcome, Err(LoginError::Refused { .. })), "{outcome:?}");
     // A server that ignores the wish.
     let (mut client, _) = ClientLogin::begin(settings(TlsWish::Always, None), false);
-    let answer = Answer::Ok(crate::answer::ProtocolAnswer { version: 0x511, flags: 1 }.to_bytes(false));
+    let answer = RootAnswer::Ok(crate::answer::ProtocolAnswer { version: 0x511, flags: 1 }.to_bytes(false));
     assert_eq!(client.answered(&answer), Err(LoginError::NoTls));
 }
 
@@ -118,24 +118,24 @@ fn a_bad_credential_and_a_bound_connection_are_told_apart() {
 #[test]
 fn requests_have_their_time() {
     let mut login = ServerLogin::new(true, true, false);
-    let request = |login: &ServerLogin, request: Request| login.check(&request).map_err(|(code, _)| code);
-    let log_in = || Request::Login {
+    let request = |login: &ServerLogin, request: RootRequest| login.check(&request).map_err(|(code, _)| code);
+    let log_in = || RootRequest::Login {
         process: 1,
         user: "a".into(),
         is_able_tls: true,
         takes_async: false,
         about: Default::default(),
     };
-    assert_eq!(request(&login, Request::Ping), Err(ErrorCode::InvalidRequest));
+    assert_eq!(request(&login, RootRequest::Ping), Err(ErrorCode::InvalidRequest));
     assert_eq!(request(&login, log_in()), Err(ErrorCode::TlsRequired));
-    assert_eq!(request(&login, Request::Bind(SessionId([0; 16]))), Err(ErrorCode::TlsRequired));
+    assert_eq!(request(&login, RootRequest::Bind(SessionId([0; 16]))), Err(ErrorCode::TlsRequired));
     let (_, begins) = login.protocol(2, crate::request::Purpose::Login).unwrap();
     assert!(begins && login.is_tls());
     assert_eq!(request(&login, log_in()), Ok(()));
     login.logged_in(true);
-    assert_eq!(request(&login, Request::Ping), Err(ErrorCode::InvalidRequest));
+    assert_eq!(request(&login, RootRequest::Ping), Err(ErrorCode::InvalidRequest));
     login.authenticated();
-    assert_eq!(request(&login, Request::Ping), Ok(()));
+    assert_eq!(request(&login, RootRequest::Ping), Ok(()));
     assert_eq!(request(&login, log_in()), Err(ErrorCode::InvalidRequest), "one login for each connection");
     let mut plain = ServerLogin::new(false, false, false);
     assert!(matches!(plain.protocol(4, crate::request::Purpose::Login), Err(Malformed::Order(_))));

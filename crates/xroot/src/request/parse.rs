@@ -7,88 +7,101 @@ use crate::codes::{RequestCode, prepare_options};
 use crate::credentials::CredentialKind;
 use crate::head::{FileHandle, RequestHead, SessionId};
 use crate::limits::{VECTOR_PARTS_MAX, WRITE_BYTES_MAX};
-use crate::place::{Place, pairs};
-use crate::request::{FileOrPlace, FileRange, Part, Purpose, Request};
+use crate::place::{FileOrPath, RootPath, pairs};
+use crate::request::{FileRange, Purpose, RootRequest, VectorPart};
 
 /// Bytes of an element of a vector.
 const PART_BYTES: usize = 16;
 
-impl Request {
+impl RootRequest {
     /// Parses a request. The payload is empty where it is data ([`RequestHead::data_bytes`]).
     ///
     /// # Errors
     /// The code is not known, or a field is missing or not valid.
-    pub fn parse(head: &RequestHead, payload: &[u8]) -> Result<Request, Malformed> {
+    pub fn parse(head: &RequestHead, payload: &[u8]) -> Result<RootRequest, Malformed> {
         let mut fields = Fields(&head.fields);
         let fields = &mut fields;
-        let place = || Place::parse(payload);
+        let place = || RootPath::parse(payload);
         Ok(match head.kind()? {
             RequestCode::Protocol => protocol(fields)?,
             RequestCode::Login => login(fields, payload)?,
             RequestCode::Auth => {
                 fields.take(12, "the reserved bytes")?;
                 let kind = CredentialKind(fields.array("the kind of the credential")?);
-                Request::Authenticate { kind, credential: payload.to_vec() }
+                RootRequest::Authenticate { kind, credential: payload.to_vec() }
             }
-            RequestCode::Bind => Request::Bind(SessionId(fields.array("the session")?)),
-            RequestCode::EndSession => Request::EndSession(SessionId(fields.array("the session")?)),
-            RequestCode::Ping => Request::Ping,
+            RequestCode::Bind => RootRequest::Bind(SessionId(fields.array("the session")?)),
+            RequestCode::EndSession => RootRequest::EndSession(SessionId(fields.array("the session")?)),
+            RequestCode::Ping => RootRequest::Ping,
             RequestCode::Open => {
                 let (mode, options) = (fields.u16("the mode")?, fields.u16("the options")?);
-                Request::Open { place: place()?, mode, options }
+                RootRequest::Open { place: place()?, mode, options }
             }
-            RequestCode::Close => Request::Close(handle(fields)?),
-            RequestCode::Read => Request::Read(read_range(fields, payload)?),
-            RequestCode::PageRead => {
-                let range = read_range(fields, payload)?;
-                Request::PageRead { range, is_repeated: payload.get(1).is_some_and(|flags| flags & 1 != 0) }
-            }
-            RequestCode::ReadVector => {
-                fields.take(15, "the reserved bytes")?;
-                Request::ReadVector { parts: parts(payload)?, path_id: fields.u8("the stream")? }
-            }
-            RequestCode::Write => Request::Write(written_range(fields, head)?),
-            RequestCode::PageWrite => {
-                let range = written_range(fields, head)?;
-                Request::PageWrite { range, is_repeated: fields.u8("the flags")? & 1 != 0 }
-            }
-            RequestCode::WriteVector => {
-                Request::WriteVector { parts: parts(payload)?, is_synced: fields.u8("the options")? & 1 != 0 }
-            }
-            RequestCode::Sync => Request::Sync(handle(fields)?),
+            RequestCode::Close => RootRequest::Close(handle(fields)?),
+            RequestCode::Read
+            | RequestCode::PageRead
+            | RequestCode::ReadVector
+            | RequestCode::Write
+            | RequestCode::PageWrite
+            | RequestCode::WriteVector => of_ranges(head, fields, payload)?,
+            RequestCode::Sync => RootRequest::Sync(handle(fields)?),
             RequestCode::Truncate => {
                 let file = handle(fields)?;
                 let bytes = fields.offset("the length")?;
-                Request::Truncate { of: file_or_place(file, payload)?, bytes }
+                RootRequest::Truncate { of: file_or_place(file, payload)?, bytes }
             }
             RequestCode::Stat => {
                 let of_file_system = fields.u8("the options")? & 1 != 0;
                 fields.take(11, "the reserved bytes")?;
-                Request::Stat { of: file_or_place(handle(fields)?, payload)?, of_file_system }
+                RootRequest::Stat { of: file_or_place(handle(fields)?, payload)?, of_file_system }
             }
-            RequestCode::List => Request::List { place: place()?, options: head.fields[15] },
+            RequestCode::List => RootRequest::List { place: place()?, options: head.fields[15] },
             RequestCode::MakeDirectory => {
-                Request::MakeDirectory { place: place()?, with_parents: fields.u8("the options")? & 1 != 0 }
+                RootRequest::MakeDirectory { place: place()?, with_parents: fields.u8("the options")? & 1 != 0 }
             }
             RequestCode::Move => both_places(fields, payload)?,
-            RequestCode::Remove => Request::Remove(place()?),
-            RequestCode::RemoveDirectory => Request::RemoveDirectory(place()?),
+            RequestCode::Remove => RootRequest::Remove(place()?),
+            RequestCode::RemoveDirectory => RootRequest::RemoveDirectory(place()?),
             RequestCode::ChangeMode => {
                 fields.take(14, "the reserved bytes")?;
-                Request::ChangeMode { place: place()?, mode: fields.u16("the mode")? }
+                RootRequest::ChangeMode { place: place()?, mode: fields.u16("the mode")? }
             }
             RequestCode::Query => {
                 let kind = fields.u16("the kind of the query")?;
                 fields.take(2, "the reserved bytes")?;
-                Request::Query { kind, file: handle(fields)?, text: before_nul(payload).to_vec() }
+                RootRequest::Query { kind, file: handle(fields)?, text: before_nul(payload).to_vec() }
             }
-            RequestCode::Locate => Request::Locate(place()?),
+            RequestCode::Locate => RootRequest::Locate(place()?),
             RequestCode::Prepare => prepare(fields, payload)?,
-            RequestCode::Attributes => Request::Attributes(AttributesRequest::parse(fields, payload)?),
-            RequestCode::Set => Request::Set,
-            other => Request::Other(other),
+            RequestCode::Attributes => RootRequest::Attributes(AttributesRequest::parse(fields, payload)?),
+            RequestCode::Set => RootRequest::Set,
+            other => RootRequest::Other(other),
         })
     }
+}
+
+/// Requests about ranges of files.
+fn of_ranges(head: &RequestHead, fields: &mut Fields<'_>, payload: &[u8]) -> Result<RootRequest, Malformed> {
+    Ok(match head.kind()? {
+        RequestCode::Read => RootRequest::Read(read_range(fields, payload)?),
+        RequestCode::PageRead => {
+            let range = read_range(fields, payload)?;
+            RootRequest::PageRead { range, is_repeated: payload.get(1).is_some_and(|flags| flags & 1 != 0) }
+        }
+        RequestCode::ReadVector => {
+            fields.take(15, "the reserved bytes")?;
+            RootRequest::ReadVector { parts: parts(payload)?, path_id: fields.u8("the stream")? }
+        }
+        RequestCode::Write => RootRequest::Write(written_range(fields, head)?),
+        RequestCode::PageWrite => {
+            let range = written_range(fields, head)?;
+            RootRequest::PageWrite { range, is_repeated: fields.u8("the flags")? & 1 != 0 }
+        }
+        RequestCode::WriteVector => {
+            RootRequest::WriteVector { parts: parts(payload)?, is_synced: fields.u8("the options")? & 1 != 0 }
+        }
+        other => RootRequest::Other(other),
+    })
 }
 
 fn handle(fields: &mut Fields<'_>) -> Result<FileHandle, Malformed> {
@@ -96,11 +109,11 @@ fn handle(fields: &mut Fields<'_>) -> Result<FileHandle, Malformed> {
 }
 
 /// A path, or an open file where there is no path.
-fn file_or_place(file: FileHandle, payload: &[u8]) -> Result<FileOrPlace, Malformed> {
-    Ok(if payload.is_empty() { FileOrPlace::File(file) } else { FileOrPlace::Place(Place::parse(payload)?) })
+fn file_or_place(file: FileHandle, payload: &[u8]) -> Result<FileOrPath, Malformed> {
+    Ok(if payload.is_empty() { FileOrPath::File(file) } else { FileOrPath::Path(RootPath::parse(payload)?) })
 }
 
-fn protocol(fields: &mut Fields<'_>) -> Result<Request, Malformed> {
+fn protocol(fields: &mut Fields<'_>) -> Result<RootRequest, Malformed> {
     let (version, flags) = (fields.u32("the version")?, fields.u8("the flags")?);
     let purpose = match fields.u8("the purpose")? & 0x0f {
         0 => Purpose::Unknown,
@@ -109,18 +122,18 @@ fn protocol(fields: &mut Fields<'_>) -> Result<Request, Malformed> {
         4 => Purpose::Copy,
         other => Purpose::Other(other),
     };
-    Ok(Request::Protocol { version, flags, purpose })
+    Ok(RootRequest::Protocol { version, flags, purpose })
 }
 
-fn login(fields: &mut Fields<'_>, payload: &[u8]) -> Result<Request, Malformed> {
+fn login(fields: &mut Fields<'_>, payload: &[u8]) -> Result<RootRequest, Malformed> {
     let process = fields.u32("the process")?;
     let user: [u8; 8] = fields.array("the user")?;
     fields.take(2, "the abilities")?;
     let version = fields.u8("the version")?;
     let text = String::from_utf8_lossy(before_nul(payload)).into_owned();
     let about = pairs(text.trim_start_matches('?'));
-    let about = about.into_iter().fold(Place::default(), |about, (name, value)| about.with(&name, value));
-    Ok(Request::Login {
+    let about = about.into_iter().fold(RootPath::default(), |about, (name, value)| about.with(&name, value));
+    Ok(RootRequest::Login {
         process,
         user: String::from_utf8_lossy(before_nul(&user)).trim().to_owned(),
         is_able_tls: version & 0x3f >= 5,
@@ -147,7 +160,7 @@ fn written_range(fields: &mut Fields<'_>, head: &RequestHead) -> Result<FileRang
     Ok(FileRange { file, offset, bytes, path_id })
 }
 
-fn parts(payload: &[u8]) -> Result<Vec<Part>, Malformed> {
+fn parts(payload: &[u8]) -> Result<Vec<VectorPart>, Malformed> {
     if payload.is_empty() || !payload.len().is_multiple_of(PART_BYTES) {
         return Err(Malformed::Field("an element of the list"));
     }
@@ -158,13 +171,13 @@ fn parts(payload: &[u8]) -> Result<Vec<Part>, Malformed> {
     let part = |bytes: &[u8]| {
         let mut fields = Fields(bytes);
         let (file, bytes) = (handle(&mut fields)?, fields.length("the length of an element")?);
-        Ok(Part { file, bytes, offset: fields.offset("the offset of an element")? })
+        Ok(VectorPart { file, bytes, offset: fields.offset("the offset of an element")? })
     };
     payload.chunks_exact(PART_BYTES).map(part).collect()
 }
 
 /// Both names of a rename: their lengths are given, or a blank is between them.
-fn both_places(fields: &mut Fields<'_>, payload: &[u8]) -> Result<Request, Malformed> {
+fn both_places(fields: &mut Fields<'_>, payload: &[u8]) -> Result<RootRequest, Malformed> {
     const WHAT: Malformed = Malformed::Field("the new name");
     fields.take(14, "the reserved bytes")?;
     let first = usize::from(fields.u16("the length of the name")?);
@@ -172,10 +185,10 @@ fn both_places(fields: &mut Fields<'_>, payload: &[u8]) -> Result<Request, Malfo
     let at = if first > 0 { first } else { payload.iter().position(|byte| *byte == b' ').ok_or(WHAT)? };
     let (from, to) = payload.split_at_checked(at).ok_or(WHAT)?;
     let to = to.strip_prefix(b" ").filter(|to| !to.is_empty()).ok_or(WHAT)?;
-    Ok(Request::Move { from: Place::parse(from)?, to: Place::parse(to)? })
+    Ok(RootRequest::Move { from: RootPath::parse(from)?, to: RootPath::parse(to)? })
 }
 
-fn prepare(fields: &mut Fields<'_>, payload: &[u8]) -> Result<Request, Malformed> {
+fn prepare(fields: &mut Fields<'_>, payload: &[u8]) -> Result<RootRequest, Malformed> {
     let options = fields.u8("the options")?;
     fields.take(3, "the priority")?;
     let more_options = fields.u16("the options")?;
@@ -184,5 +197,5 @@ fn prepare(fields: &mut Fields<'_>, payload: &[u8]) -> Result<Request, Malformed
     if lines.is_empty() && options & prepare_options::CANCEL == 0 {
         return Err(Malformed::Field("the list of files"));
     }
-    Ok(Request::Prepare { options, more_options, lines })
+    Ok(RootRequest::Prepare { options, more_options, lines })
 }

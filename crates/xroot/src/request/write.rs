@@ -2,7 +2,8 @@
 
 use crate::codes::RequestCode;
 use crate::head::{RequestHead, StreamId};
-use crate::request::{FileOrPlace, FileRange, Part, Purpose, Request};
+use crate::place::FileOrPath;
+use crate::request::{FileRange, Purpose, RootRequest, VectorPart};
 
 /// The fields of a head that are being filled.
 #[derive(Default)]
@@ -41,7 +42,7 @@ fn written(code: RequestCode, fields: HeadFields, payload: Vec<u8>) -> Written {
     Written { code, fields, payload, data_bytes: 0 }
 }
 
-impl Request {
+impl RootRequest {
     /// Writes the request. Data of a write follow it.
     pub fn to_bytes(&self, stream: StreamId) -> Vec<u8> {
         let Written { code, fields, payload, data_bytes } = self.written();
@@ -53,11 +54,11 @@ impl Request {
     fn written(&self) -> Written {
         let none = HeadFields::default;
         match self {
-            Request::Protocol { version, flags, purpose } => {
+            RootRequest::Protocol { version, flags, purpose } => {
                 let fields = none().put(&version.to_be_bytes()).put(&[*flags, purpose_number(*purpose)]);
                 written(RequestCode::Protocol, fields, Vec::new())
             }
-            Request::Login { process, user, is_able_tls, takes_async, about } => {
+            RootRequest::Login { process, user, is_able_tls, takes_async, about } => {
                 let mut name = [0; 8];
                 let bytes = user.len().min(8);
                 name[..bytes].copy_from_slice(&user.as_bytes()[..bytes]);
@@ -67,64 +68,78 @@ impl Request {
                 let about = about.to_bytes().split_off(1);
                 written(RequestCode::Login, fields, about)
             }
-            Request::Authenticate { kind, credential } => {
+            RootRequest::Authenticate { kind, credential } => {
                 written(RequestCode::Auth, none().skip(12).put(&kind.0), credential.clone())
             }
-            Request::Bind(session) => written(RequestCode::Bind, none().put(&session.0), Vec::new()),
-            Request::EndSession(session) => written(RequestCode::EndSession, none().put(&session.0), Vec::new()),
-            Request::Ping => written(RequestCode::Ping, none(), Vec::new()),
-            Request::Open { place, mode, options } => {
+            RootRequest::Bind(session) => written(RequestCode::Bind, none().put(&session.0), Vec::new()),
+            RootRequest::EndSession(session) => written(RequestCode::EndSession, none().put(&session.0), Vec::new()),
+            RootRequest::Ping => written(RequestCode::Ping, none(), Vec::new()),
+            RootRequest::Open { place, mode, options } => {
                 let fields = none().put(&mode.to_be_bytes()).put(&options.to_be_bytes());
                 written(RequestCode::Open, fields, place.to_bytes())
             }
-            Request::Close(file) => written(RequestCode::Close, none().put(&file.0), Vec::new()),
-            Request::Sync(file) => written(RequestCode::Sync, none().put(&file.0), Vec::new()),
-            Request::Read(_)
-            | Request::PageRead { .. }
-            | Request::ReadVector { .. }
-            | Request::Write(_)
-            | Request::PageWrite { .. }
-            | Request::WriteVector { .. } => self.written_ranges(),
-            Request::Truncate { of, bytes } => {
+            RootRequest::Close(file) => written(RequestCode::Close, none().put(&file.0), Vec::new()),
+            RootRequest::Sync(file) => written(RequestCode::Sync, none().put(&file.0), Vec::new()),
+            RootRequest::Read(_)
+            | RootRequest::PageRead { .. }
+            | RootRequest::ReadVector { .. }
+            | RootRequest::Write(_)
+            | RootRequest::PageWrite { .. }
+            | RootRequest::WriteVector { .. } => self.written_ranges(),
+            RootRequest::Truncate { of, bytes } => {
                 let (fields, payload) = file_or_place(none(), of);
                 written(RequestCode::Truncate, fields.put(&bytes.to_be_bytes()), payload)
             }
-            Request::Stat { of, of_file_system } => {
+            RootRequest::Stat { of, of_file_system } => {
                 let (fields, payload) = file_or_place(none().put(&[u8::from(*of_file_system)]).skip(11), of);
                 written(RequestCode::Stat, fields, payload)
             }
-            Request::List { place, options } => {
+            RootRequest::List { .. }
+            | RootRequest::MakeDirectory { .. }
+            | RootRequest::Move { .. }
+            | RootRequest::Remove(_)
+            | RootRequest::RemoveDirectory(_)
+            | RootRequest::ChangeMode { .. } => self.written_changes(),
+            RootRequest::Query { kind, file, text } => {
+                written(RequestCode::Query, none().put(&kind.to_be_bytes()).skip(2).put(&file.0), text.clone())
+            }
+            RootRequest::Locate(place) => written(RequestCode::Locate, none(), place.to_bytes()),
+            RootRequest::Prepare { options, more_options, lines } => {
+                let fields = none().put(&[*options]).skip(3).put(&more_options.to_be_bytes());
+                written(RequestCode::Prepare, fields, lines.join(&b'\n'))
+            }
+            RootRequest::Attributes(attributes) => {
+                let (fields, payload) = attributes.to_parts();
+                written(RequestCode::Attributes, none().put(&fields), payload)
+            }
+            RootRequest::Set => written(RequestCode::Set, none(), Vec::new()),
+            RootRequest::Other(code) => written(*code, none(), Vec::new()),
+        }
+    }
+
+    /// Listings, and changes of the tree.
+    fn written_changes(&self) -> Written {
+        let none = HeadFields::default;
+        match self {
+            RootRequest::List { place, options } => {
                 written(RequestCode::List, none().skip(15).put(&[*options]), place.to_bytes())
             }
-            Request::MakeDirectory { place, with_parents } => {
+            RootRequest::MakeDirectory { place, with_parents } => {
                 let fields = none().put(&[u8::from(*with_parents)]).skip(13).put(&0o755_u16.to_be_bytes());
                 written(RequestCode::MakeDirectory, fields, place.to_bytes())
             }
-            Request::Move { from, to } => {
+            RootRequest::Move { from, to } => {
                 let (from, to) = (from.to_bytes(), to.to_bytes());
                 let length = u16::try_from(from.len()).unwrap_or(0);
                 let fields = none().skip(14).put(&length.to_be_bytes());
                 written(RequestCode::Move, fields, [&from[..], b" ", &to].concat())
             }
-            Request::Remove(place) => written(RequestCode::Remove, none(), place.to_bytes()),
-            Request::RemoveDirectory(place) => written(RequestCode::RemoveDirectory, none(), place.to_bytes()),
-            Request::ChangeMode { place, mode } => {
+            RootRequest::Remove(place) => written(RequestCode::Remove, none(), place.to_bytes()),
+            RootRequest::RemoveDirectory(place) => written(RequestCode::RemoveDirectory, none(), place.to_bytes()),
+            RootRequest::ChangeMode { place, mode } => {
                 written(RequestCode::ChangeMode, none().skip(14).put(&mode.to_be_bytes()), place.to_bytes())
             }
-            Request::Query { kind, file, text } => {
-                written(RequestCode::Query, none().put(&kind.to_be_bytes()).skip(2).put(&file.0), text.clone())
-            }
-            Request::Locate(place) => written(RequestCode::Locate, none(), place.to_bytes()),
-            Request::Prepare { options, more_options, lines } => {
-                let fields = none().put(&[*options]).skip(3).put(&more_options.to_be_bytes());
-                written(RequestCode::Prepare, fields, lines.join(&b'\n'))
-            }
-            Request::Attributes(attributes) => {
-                let (fields, payload) = attributes.to_parts();
-                written(RequestCode::Attributes, none().put(&fields), payload)
-            }
-            Request::Set => written(RequestCode::Set, none(), Vec::new()),
-            Request::Other(code) => written(*code, none(), Vec::new()),
+            other => other.written(),
         }
     }
 
@@ -132,27 +147,27 @@ impl Request {
     fn written_ranges(&self) -> Written {
         let none = HeadFields::default;
         match self {
-            Request::Read(range) => {
+            RootRequest::Read(range) => {
                 let fields = none().range(range).put(&range.bytes.to_be_bytes());
                 let payload = if range.path_id == 0 { Vec::new() } else { vec![range.path_id, 0, 0, 0, 0, 0, 0, 0] };
                 written(RequestCode::Read, fields, payload)
             }
-            Request::PageRead { range, is_repeated } => {
+            RootRequest::PageRead { range, is_repeated } => {
                 let fields = none().range(range).put(&range.bytes.to_be_bytes());
                 written(RequestCode::PageRead, fields, vec![range.path_id, u8::from(*is_repeated)])
             }
-            Request::ReadVector { parts, path_id } => {
+            RootRequest::ReadVector { parts, path_id } => {
                 written(RequestCode::ReadVector, none().skip(15).put(&[*path_id]), list(parts))
             }
-            Request::Write(range) => {
+            RootRequest::Write(range) => {
                 let fields = none().range(range).put(&[range.path_id]);
                 Written { data_bytes: range.bytes, ..written(RequestCode::Write, fields, Vec::new()) }
             }
-            Request::PageWrite { range, is_repeated } => {
+            RootRequest::PageWrite { range, is_repeated } => {
                 let fields = none().range(range).put(&[range.path_id, u8::from(*is_repeated)]);
                 Written { data_bytes: range.bytes, ..written(RequestCode::PageWrite, fields, Vec::new()) }
             }
-            Request::WriteVector { parts, is_synced } => {
+            RootRequest::WriteVector { parts, is_synced } => {
                 written(RequestCode::WriteVector, none().put(&[u8::from(*is_synced)]), list(parts))
             }
             other => other.written(),
@@ -170,14 +185,14 @@ fn purpose_number(purpose: Purpose) -> u8 {
     }
 }
 
-fn file_or_place(fields: HeadFields, of: &FileOrPlace) -> (HeadFields, Vec<u8>) {
+fn file_or_place(fields: HeadFields, of: &FileOrPath) -> (HeadFields, Vec<u8>) {
     match of {
-        FileOrPlace::File(file) => (fields.put(&file.0), Vec::new()),
-        FileOrPlace::Place(place) => (fields.skip(4), place.to_bytes()),
+        FileOrPath::File(file) => (fields.put(&file.0), Vec::new()),
+        FileOrPath::Path(place) => (fields.skip(4), place.to_bytes()),
     }
 }
 
-fn list(parts: &[Part]) -> Vec<u8> {
-    let part = |part: &Part| [&part.file.0[..], &part.bytes.to_be_bytes(), &part.offset.to_be_bytes()].concat();
+fn list(parts: &[VectorPart]) -> Vec<u8> {
+    let part = |part: &VectorPart| [&part.file.0[..], &part.bytes.to_be_bytes(), &part.offset.to_be_bytes()].concat();
     parts.iter().flat_map(part).collect()
 }

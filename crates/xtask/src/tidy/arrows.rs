@@ -11,7 +11,7 @@ use super::{Breach, Tree};
 pub const FLOORS: [&[&str]; 7] = [
     &["model"],
     &["sys"],
-    &["wire", "store", "auth", "web", "sched", "pilot", "replicas", "scenario", "predict"],
+    &["wire", "store", "auth", "web", "sched", "pilot", "replicas", "scenario", "predict", "xroot"],
     &["authn", "engine", "remote", "nodeapi", "hubapi", "database", "serve", "probe", "tune", "lab", "plan", "report"],
     &["client", "hub", "watch"],
     &["node", "exercise"],

@@ -7,7 +7,7 @@ use super::text::{Source, words};
 use super::{Breach, Tree};
 
 /// Crates that never use a clock, a file, a socket, a thread or random numbers: they get such values as arguments.
-const PURE: [&str; 7] = ["model", "wire", "auth", "pilot", "sched", "replicas", "plan"];
+const PURE: [&str; 8] = ["model", "wire", "auth", "pilot", "sched", "replicas", "plan", "xroot"];
 /// Crates that are programs, and so may print.
 const PROGRAMS: [&str; 4] = ["longhaul", "xtask", "bench", "examples"];
 

@@ -21,9 +21,10 @@ use crate::access::ResolvedPath;
 use crate::clock::now;
 use crate::digests::Stamp;
 use crate::http::get;
-use crate::http::put::{self, FileSums};
+use crate::http::put;
 use crate::http::refused::{Outcome, RequestFailure, refuse};
 use crate::http::request_context::RequestContext;
+use crate::new_file::{self, FileSums};
 use crate::secrets::Secrets;
 
 /// Bytes of a file for each further connection.
@@ -103,7 +104,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &CopyRequest, sour
     let dialer = remote::dialer(context, order);
     let file = remote::find_source(&dialer, order, source, &requested).map_err(as_status)?;
     let stated = expected(order, &file, &requested)?;
-    put::check_room(&*resolved.store, &resolved.path, file.size.unwrap_or(0))?;
+    new_file::check_room(&*resolved.store, &resolved.path, file.size.unwrap_or(0))?;
     let progress = remote::progress(context, order, false);
     // A native copy does not evaluate the conditions once more at its end.
     let has_conditions = context.request().headers.iter().any(|(name, _)| name.to_ascii_lowercase().starts_with("if"));
@@ -154,7 +155,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &CopyRequest, sour
             put::compare(&sums, stated).map_err(|error| as_failure(error, Fault::Integrity))?;
         }
         let place = || {
-            let _name_lock = context.service.unfinished.lock_name(&resolved);
+            let _name_lock = context.service.services.unfinished.lock_name(&resolved);
             let is_there = get::kind(&resolved)?.is_some();
             put::conditions(context, &resolved, is_there)?;
             let replace = is_there && order.overwrite && (existing.is_some() || put::may_replace(context)?);

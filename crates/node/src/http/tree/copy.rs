@@ -9,9 +9,10 @@ use super::failures::EntryFailures;
 use super::{EndKinds, SourceAndTarget, brief, check_ends, ends, remove_replaced};
 use crate::access::ResolvedPath;
 use crate::clock::now;
+use crate::dead_properties;
 use crate::http::refused::{Outcome, RequestFailure, RequestOutcome, refuse};
 use crate::http::request_context::RequestContext;
-use crate::http::{dead_properties, put};
+use crate::new_file;
 
 /// Levels of directories that are copied at once.
 const DEPTH_MAX: usize = 256;
@@ -58,7 +59,7 @@ fn can_be_copied(ends: &SourceAndTarget, kinds: &EndKinds) -> Outcome<()> {
         Kind::Special => Err(refuse(409, "a FIFO, a socket or a device cannot be copied")),
         _ => {
             let size = from.store.open(&from.path)?.stat()?.meta.size;
-            put::check_room(&*to.store, &to.path, size)
+            Ok(new_file::check_room(&*to.store, &to.path, size)?)
         }
     }
 }
@@ -126,7 +127,7 @@ impl TreeCopy<'_, '_> {
 
 fn symlink(context: &RequestContext<'_>, from: &StoreEntry<'_>, to: &StoreEntry<'_>, mtime: Timestamp) -> Outcome<()> {
     let link_target = from.resolved.store.read_link(&from.path)?;
-    let tag = context.service.unfinished.tag(to.resolved);
+    let tag = context.service.services.unfinished.tag(to.resolved);
     to.resolved.store.make_symlink(&to.path, &link_target, mtime, false, &tag).map_err(Into::into)
 }
 
@@ -142,10 +143,10 @@ fn file(context: &RequestContext<'_>, from: &StoreEntry<'_>, to: &StoreEntry<'_>
     let source = from.resolved.store.open(&from.path)?;
     let stat = source.stat()?;
     let size = stat.meta.size;
-    put::check_room(&*to.resolved.store, &to.path, size)?;
+    new_file::check_room(&*to.resolved.store, &to.path, size)?;
     let resolved = ResolvedPath { path: to.path.clone(), ..to.resolved.clone() };
-    let tag = context.service.unfinished.tag(&resolved);
-    let sink = put::UncommittedSink(resolved.store.create(&to.path, &tag)?);
+    let tag = context.service.services.unfinished.tag(&resolved);
+    let sink = new_file::UncommittedSink(resolved.store.create(&to.path, &tag)?);
     let now = now();
     sink.0.announce(&FileAnnouncement { size: Some(size), mtime: now, replace })?;
     let with_holes = to.resolved.store.capabilities().writes == Writes::Anywhere;

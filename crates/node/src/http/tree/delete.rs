@@ -24,7 +24,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         return Err(refuse(403, "the root of an export, or of the part that a key opens, cannot be removed"));
     }
     // Locked, so that the removed entry is the one that the conditions were evaluated against.
-    let name_lock = context.service.unfinished.lock_name(&resolved);
+    let name_lock = context.service.services.unfinished.lock_name(&resolved);
     conditions(context, &resolved)?;
     let stat = resolved.store.stat(&resolved.path)?;
     if stat.meta.kind != Kind::Dir {

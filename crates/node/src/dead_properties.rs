@@ -20,7 +20,7 @@ struct Row {
 }
 
 /// The properties of an entry; none if the entry has none, or the store keeps none.
-pub(super) fn read(store: &dyn Store, path: &RelPath) -> Vec<DeadProperty> {
+pub(crate) fn read(store: &dyn Store, path: &RelPath) -> Vec<DeadProperty> {
     let note = store.note(path, NOTE).ok().flatten().unwrap_or_default();
     let rows: Vec<Row> = serde_json::from_slice(&note).unwrap_or_default();
     let dead = |Row { namespace, name, language, xml }| DeadProperty { prop: Prop { namespace, name }, language, xml };
@@ -31,7 +31,7 @@ pub(super) fn read(store: &dyn Store, path: &RelPath) -> Vec<DeadProperty> {
 ///
 /// # Errors
 /// The store cannot write them.
-pub(super) fn write(store: &dyn Store, path: &RelPath, all: &[DeadProperty]) -> store::Result<()> {
+pub(crate) fn write(store: &dyn Store, path: &RelPath, all: &[DeadProperty]) -> store::Result<()> {
     let row = |dead: &DeadProperty| Row {
         namespace: dead.prop.namespace.clone(),
         name: dead.prop.name.clone(),
@@ -47,7 +47,7 @@ pub(super) fn write(store: &dyn Store, path: &RelPath, all: &[DeadProperty]) -> 
 ///
 /// # Errors
 /// Those of `replace`.
-pub(super) fn replace_file(
+pub(crate) fn replace_file(
     store: &dyn Store,
     path: &RelPath,
     replace: &mut dyn FnMut() -> store::Result<()>,
@@ -66,7 +66,7 @@ pub(super) fn replace_file(
 ///
 /// # Errors
 /// The store cannot read or write them.
-pub(super) fn copy(from: (&dyn Store, &RelPath), to: (&dyn Store, &RelPath)) -> store::Result<()> {
+pub(crate) fn copy(from: (&dyn Store, &RelPath), to: (&dyn Store, &RelPath)) -> store::Result<()> {
     match from.0.note(from.1, NOTE)? {
         Some(note) if !note.is_empty() => to.0.set_note(to.1, NOTE, &note),
         _ => Ok(()),

@@ -1,0 +1,195 @@
+//! Opening and closing files: rights, who else has the file open, and where its bytes go.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use auth::Action;
+use authn::Principal;
+use model::Kind;
+use xroot::answer::OpenAnswer;
+use xroot::codes::open_options;
+use xroot::head::FileHandle;
+use xroot::{ErrorCode, RootAnswer, RootPath};
+
+use super::connection::RootConnection;
+use super::failure::{RootOutcome, refuse};
+use super::files::{ReadFile, RootFile};
+use super::resolved::{ExportPath, Resolved, export_and_path};
+use super::written_file::{WriteOrder, WrittenFile};
+use crate::access::{ResolvedPath, check_name};
+use crate::authorization::Authorization;
+use crate::fireflies::FlowGuard;
+use crate::locks::SubmittedLocks;
+use crate::services::user;
+
+/// Options with which a file is written.
+const WRITING: u16 =
+    open_options::NEW | open_options::DELETE | open_options::UPDATE | open_options::WRITE | open_options::APPEND;
+
+impl RootConnection {
+    /// Resolves a path, if the principal may do something there.
+    ///
+    /// # Errors
+    /// It may not, or the place does not exist.
+    pub(super) fn resolve(&self, action: Action, place: &RootPath, method: &str) -> RootOutcome<Resolved> {
+        let Some((export, path)) = export_and_path(&place.path)? else {
+            return Err(refuse(ErrorCode::NotFile, "the root holds exports; name one: /EXPORT/PATH"));
+        };
+        let principal = self.principal(place)?;
+        let services = &self.service.services;
+        if action.changes() && services.access.is_read_only(&principal.access, &export) {
+            return Err(refuse(ErrorCode::ReadOnly, format!("the export {export} is read-only on this node")));
+        }
+        let submitted = SubmittedLocks::none();
+        let authorization =
+            Authorization { services, principal: &principal, peer: self.peer.ip(), method, submitted: &submitted };
+        let resolved = authorization.resolve(action, &export, &path);
+        let at = match resolved {
+            Ok(at) => at,
+            Err(why) => {
+                check_name(action, &path)?;
+                return Err(self.deny(&principal, why.into()));
+            }
+        };
+        let is_file = action == Action::Create || !at.store.is_dir(&at.path);
+        if is_file && principal.access.only_as_dir(action, &export, &path) {
+            let reason = format!("/{export}/{path} is a file, and your credential is for a directory");
+            return Err(refuse(ErrorCode::NotAuthorized, reason));
+        }
+        let place = ExportPath { export, path: path.as_bytes().to_vec() };
+        Ok(Resolved { principal, place, path, at })
+    }
+
+    /// The failure as the client may learn it: an anonymous client must not learn whether a path exists.
+    fn deny(&self, principal: &Principal, failure: super::failure::RootFailure) -> super::failure::RootFailure {
+        use super::failure::RootFailure::Refused;
+        match failure {
+            Refused(ErrorCode::NotAuthorized | ErrorCode::NotFound, _) if principal.is_anonymous => {
+                let has_public_data = self.service.services.authenticator.has_public_data(self.peer.ip());
+                let reason = "nothing here is open to everybody; show a token: roots:// and BEARER_TOKEN, or ?authz=";
+                if has_public_data { failure } else { refuse(ErrorCode::NotAuthorized, reason) }
+            }
+            failure => failure,
+        }
+    }
+
+    /// Opens a file.
+    pub(super) fn open(&mut self, place: &RootPath, mode: u16, options: u16) -> RootOutcome<RootAnswer> {
+        let file = if options & WRITING == 0 {
+            self.open_to_read(place)?
+        } else {
+            RootFile::Written(Box::new(parking_lot::Mutex::new(self.open_to_write(place, mode, options)?)))
+        };
+        let facts = (options & open_options::RETURN_STAT != 0).then(|| file.facts());
+        let handle = self.session()?.files.add(file)?;
+        Ok(RootAnswer::Ok(OpenAnswer { file: handle, facts }.to_bytes()))
+    }
+
+    fn open_to_read(&self, place: &RootPath) -> RootOutcome<RootFile> {
+        let resolved = self.resolve(Action::Read, place, "open")?;
+        let ResolvedPath { store, path, .. } = &resolved.at;
+        if store.is_dir(path) {
+            return Err(refuse(ErrorCode::IsDirectory, format!("/{} is a directory", place.path)));
+        }
+        let source = store.open(path)?;
+        let stat = source.stat()?;
+        if stat.meta.kind != Kind::File {
+            return Err(refuse(ErrorCode::NotFile, format!("/{} is not a file", place.path)));
+        }
+        Ok(RootFile::Read(Box::new(ReadFile {
+            source,
+            stat,
+            shown: format!("/{}", place.path),
+            meter: self.meter(&resolved.principal),
+            opened: Instant::now(),
+            sent_bytes: AtomicU64::new(0),
+            _flow: self.flow(place, true),
+        })))
+    }
+
+    fn open_to_write(&self, place: &RootPath, mode: u16, options: u16) -> RootOutcome<WrittenFile> {
+        let has = |option: u16| options & option != 0;
+        let resolved = self.resolve(Action::Create, place, "open")?;
+        let shown = format!("/{}", place.path);
+        let ResolvedPath { store, path, .. } = &resolved.at;
+        if path.is_root() || store.is_dir(path) {
+            return Err(refuse(ErrorCode::IsDirectory, format!("{shown} is a directory")));
+        }
+        let holder = resolved.principal.access.holder().to_owned();
+        let is_new = has(open_options::NEW) || has(open_options::DELETE);
+        if !is_new && let Some(parked) = self.service.parked.take(&holder, &resolved.place) {
+            return Ok(parked);
+        }
+        let is_there = match store.stat(path) {
+            Ok(stat) if stat.meta.kind == Kind::Special => {
+                return Err(refuse(ErrorCode::NotFile, format!("{shown} is a FIFO, socket or device")));
+            }
+            Ok(_) => true,
+            Err(error) if error.is_not_found() => false,
+            Err(error) => return Err(error.into()),
+        };
+        // Clients have always had missing directories made, whether they say so or not.
+        let makes_path = has(open_options::MAKE_PATH) || has(open_options::ASYNC);
+        match (is_there, is_new) {
+            (true, true) if has(open_options::NEW) && !has(open_options::DELETE) => {
+                return Err(refuse(ErrorCode::Exists, format!("{shown} exists already; replace it by -f")));
+            }
+            (true, _) => drop(self.resolve(Action::Overwrite, place, "open")?),
+            (false, false) => return Err(refuse(ErrorCode::NotFound, format!("{shown} is not there"))),
+            (false, true) if !makes_path && !store.is_dir(&path.parent()) => {
+                return Err(refuse(ErrorCode::NotFound, format!("the directory of {shown} does not exist")));
+            }
+            (false, true) => {}
+        }
+        let order = WriteOrder {
+            shown,
+            size: place.parameter("oss.asize").and_then(|text| text.parse().ok()),
+            mode: u32::from(mode & 0o777),
+            copies: !is_new,
+            was_there: is_there,
+            is_forced: has(open_options::FORCE),
+            persists_on_close: has(open_options::PERSIST_ON_CLOSE),
+            meter: self.meter(&resolved.principal),
+            flow: self.flow(place, false),
+        };
+        WrittenFile::begin(&self.service, resolved, order)
+    }
+
+    fn meter(&self, principal: &Principal) -> crate::meters::WorkMeter {
+        self.service.services.meters.request(self.protocol(), self.peer.ip(), user(&principal.access))
+    }
+
+    /// Begins the flow of a file, if the client marks it (`scitag.flow`).
+    fn flow(&self, place: &RootPath, is_sender: bool) -> FlowGuard {
+        let tag = place.parameter("scitag.flow").map(|text| web::scitag::SciTag::parse(&text)).unwrap_or_default();
+        self.service.fireflies.load().begin(tag, self.conn.socket(), is_sender)
+    }
+
+    /// Closes a file. One that was written gets its name.
+    pub(super) fn close(&mut self, handle: FileHandle) -> RootOutcome<RootAnswer> {
+        let file = self.session()?.files.take(handle)?;
+        match &*file {
+            RootFile::Read(read) => {
+                let bytes = read.sent_bytes.load(Ordering::Relaxed);
+                if bytes >= read.stat.meta.size {
+                    read.meter.file_sent();
+                }
+                self.log("read", &read.shown, 200, None, bytes, read.opened);
+            }
+            RootFile::Written(written) => {
+                let mut written = written.lock();
+                let outcome = written.commit(&self.service);
+                let (status, reason) = match &outcome {
+                    Ok(()) => (200, None),
+                    Err(super::failure::RootFailure::Refused(code, reason)) => {
+                        (super::failure::status_of(*code), Some(reason.clone()))
+                    }
+                    Err(super::failure::RootFailure::Broken(error)) => (500, Some(error.to_string())),
+                };
+                self.log("write", &written.shown, status, reason.as_deref(), written.received_bytes, written.opened);
+                outcome?;
+            }
+        }
+        Ok(RootAnswer::Ok(Vec::new()))
+    }
+}
