@@ -1,4 +1,4 @@
-//! Opens stores on remote servers by URL. This is the one place where a scheme selects WebDAV or S3.
+//! Opens stores on remote servers by URL. This is the one place where a scheme selects WebDAV, S3 or XRootD.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,17 +7,19 @@ use engine::scan::SourceRoot;
 use model::fault::{Blame, Fault};
 use model::name::{Name, NameError, RelPath};
 use remote::mirrored::SourceStore;
+use remote::root::RootSettings;
 use remote::s3::Bucket;
-use remote::{Dav, Redirects, S3, ServerSettings, TokenSource};
+use remote::{Dav, Redirects, Root, S3, ServerSettings, TokenSource};
 use rustls::ClientConfig;
 use store::Store;
 use web::client::Guard;
 use web::target::TargetError;
 use web::url::UrlError;
 use web::{Dialer, HttpUrl};
+use xroot::RootUrl;
 
 /// The schemes that can be opened, in lower case.
-pub const SCHEMES: [&str; 5] = ["https", "http", "davs", "dav", "s3"];
+pub const SCHEMES: [&str; 7] = ["https", "http", "davs", "dav", "s3", "root", "roots"];
 
 /// How long to wait for a connection, its handshake included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -34,7 +36,7 @@ pub struct RemoteStore {
     pub path: RelPath,
     /// Identifies the server or bucket: a rename is possible between two places that have the same.
     pub server: String,
-    /// The WebDAV server, which may be able to copy from and to others; none for S3.
+    /// The WebDAV server, which may be able to copy from and to others; none for others.
     pub dav: Option<Arc<Dav>>,
     /// The same place as a member of a set of mirrors.
     pub place: SourceStore,
@@ -72,6 +74,9 @@ pub enum Error {
     /// The URL does not parse.
     #[error(transparent)]
     Address(UrlError),
+    /// The URL of an XRootD server does not parse.
+    #[error(transparent)]
+    RootAddress(#[from] xroot::url::RootUrlError),
     /// The path in the URL does not parse.
     #[error("{url}: {source}")]
     Path {
@@ -125,6 +130,7 @@ pub fn open(url: &str, settings: RemoteSettings, credentials: &dyn Credentials) 
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
     match scheme.as_str() {
         "s3" => open_bucket(url, settings, credentials),
+        "root" | "roots" => open_root(url, settings, credentials),
         known if SCHEMES.contains(&known) => open_dav(url, settings, credentials),
         _ => Err(Error::Scheme(scheme)),
     }
@@ -142,6 +148,16 @@ fn open_dav(url: &str, settings: RemoteSettings, credentials: &dyn Credentials) 
     let dav = Arc::new(Dav::new(server_settings(settings, credentials.token()), &address, RelPath::root()));
     let place = SourceStore::Dav(Dav::clone(&dav));
     Ok(RemoteStore { store: Arc::clone(&dav) as Arc<dyn Store>, path: target.path, server, dav: Some(dav), place })
+}
+
+/// `root://HOST//PATH`, and `roots://` for TLS in any case.
+fn open_root(url: &str, settings: RemoteSettings, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
+    let address = RootUrl::parse(url)?;
+    let (server, path) = (address.authority(), address.place.path.clone());
+    let RemoteSettings { dialer, redirects, patience } = settings;
+    let settings = RootSettings { dialer, token: credentials.token(), redirects, patience };
+    let root = Root::new(settings, address);
+    Ok(RemoteStore { store: Arc::new(root.clone()), path, server, dav: None, place: SourceStore::Root(root) })
 }
 
 /// `s3://BUCKET/KEY`.

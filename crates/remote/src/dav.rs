@@ -4,7 +4,7 @@
 //! that cannot answer it is used as a plain HTTP server, without listings.
 
 pub(crate) mod facts;
-mod leftovers;
+pub(crate) mod leftovers;
 mod pages;
 mod reading;
 pub mod third;

@@ -1,4 +1,4 @@
-//! Remote servers as stores: WebDAV, plain HTTP and S3 behind [`store::Store`], the trait that local directories implement. Code
+//! Remote servers as stores: WebDAV, plain HTTP, S3 and XRootD behind [`store::Store`], the trait that local directories implement. Code
 //! that copies, compares and reports on directories does the same on servers.
 //!
 //! What this crate does not know: transfers, the native protocol, keys of nodes, command lines and environments. Its callers give
@@ -13,10 +13,12 @@ mod pauses;
 mod range_source;
 mod request_error;
 mod retries;
+pub mod root;
 pub mod s3;
 mod server;
 
 pub use dav::Dav;
 pub use mirrored::Mirrored;
+pub use root::Root;
 pub use s3::S3;
 pub use server::{Redirects, ServerSettings, TokenSource};

@@ -27,6 +27,7 @@ use store::{Capabilities, Entries, Error, PayloadProtection, Result, Sink, Sourc
 
 use crate::dav::Dav;
 use crate::range_source::{MemberFailure, RangeSource, StoreFile};
+use crate::root::Root;
 use crate::s3::S3;
 use proof::Proof;
 use source_set::SourceSet;
@@ -44,6 +45,8 @@ pub enum SourceStore {
     Dav(Dav),
     /// A bucket.
     S3(S3),
+    /// A server of XRootD.
+    Root(Root),
     /// A local store.
     Local(Arc<dyn Store>),
 }
@@ -86,6 +89,7 @@ impl Member {
         match &self.store {
             SourceStore::Dav(dav) => dav,
             SourceStore::S3(s3) => s3,
+            SourceStore::Root(root) => root,
             SourceStore::Local(store) => &**store,
         }
     }
@@ -100,6 +104,7 @@ impl Member {
         match &self.store {
             SourceStore::Dav(dav) => dav.open_ranges(&path),
             SourceStore::S3(s3) => s3.open_ranges(&path),
+            SourceStore::Root(root) => root.open_ranges(&path),
             SourceStore::Local(store) => {
                 let source = store.open(&path)?;
                 let meta = source.stat()?.meta;

@@ -123,6 +123,19 @@ impl RequestError {
         }
     }
 
+    /// A refusal of another protocol than HTTP: the status that means the same there, and the server's words.
+    pub fn with_status(status: u16, why: String) -> RequestError {
+        let (fault, general) = meaning(status);
+        RequestError {
+            status: Some(status),
+            fault,
+            affects_all_files: general,
+            why: why + remedy(status),
+            may_retry: may_pass(status),
+            pause: None,
+        }
+    }
+
     /// This failure, for an upload whose bytes are lost: a retry has nothing to send.
     pub fn without_retry(self) -> RequestError {
         match self.status {

@@ -108,9 +108,9 @@ pub enum ClientError {
     },
 }
 
-fn addresses(url: &HttpUrl) -> Result<Vec<SocketAddr>, ClientError> {
-    let resolve = |source| ClientError::Resolve { host: url.host().to_owned(), source };
-    let found: Vec<SocketAddr> = (url.host(), url.port()).to_socket_addrs().map_err(resolve)?.collect();
+fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, ClientError> {
+    let resolve = |source| ClientError::Resolve { host: host.to_owned(), source };
+    let found: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(resolve)?.collect();
     if found.is_empty() { Err(resolve(io::ErrorKind::NotFound.into())) } else { Ok(found) }
 }
 
@@ -120,30 +120,69 @@ impl Dialer {
     /// # Errors
     /// The name does not resolve, the guard refuses one of its addresses, or the connection or the handshake fails.
     pub fn dial(&self, url: &HttpUrl) -> Result<Conn, ClientError> {
-        let host = url.authority().to_owned();
         let deadline = Instant::now() + self.connect;
-        let found = addresses(url)?;
+        let socket = self.connect_to(url.authority(), url.host(), url.port(), deadline)?;
+        let tls = url.is_secure().then(|| self.begin_tls(url.host(), url.authority())).transpose()?;
+        self.conn(socket, tls, url.authority(), deadline)
+    }
+
+    /// Connects to a host in clear text, for a protocol that begins TLS itself.
+    ///
+    /// # Errors
+    /// The name does not resolve, the guard refuses one of its addresses, or the connection fails.
+    pub fn dial_clear(&self, host: &str, port: u16) -> Result<Conn, ClientError> {
+        let deadline = Instant::now() + self.connect;
+        let authority = format!("{host}:{port}");
+        let socket = self.connect_to(&authority, host, port, deadline)?;
+        self.conn(socket, None, &authority, deadline)
+    }
+
+    /// Makes the TLS handshake on a connection in clear text to this host.
+    ///
+    /// # Errors
+    /// The handshake fails, or bytes in clear text have come that belong to no answer.
+    pub fn start_tls(&self, conn: Conn, host: &str) -> Result<Conn, ClientError> {
+        let failed = |source| ClientError::Tls { host: host.to_owned(), source };
+        if conn.has_unread() {
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "bytes in clear text came before TLS")));
+        }
+        let tls = self.begin_tls(host, host)?;
+        self.conn(conn.into_parts().socket, Some(tls), host, Instant::now() + self.connect)
+    }
+
+    /// A socket that is connected to one of a host's addresses.
+    fn connect_to(&self, authority: &str, host: &str, port: u16, deadline: Instant) -> Result<TcpStream, ClientError> {
+        let found = addresses(host, port)?;
         for address in &found {
-            (self.guard)(address).map_err(|why| ClientError::Forbidden { host: host.clone(), why })?;
+            (self.guard)(address).map_err(|why| ClientError::Forbidden { host: authority.to_owned(), why })?;
         }
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         let socket = found.iter().find_map(|address| {
             let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             self.connect(*address, left).map_err(|e| last = e).ok()
         });
-        let socket = socket.ok_or_else(|| ClientError::Connect { host: host.clone(), source: last })?;
-        let broken = |source| ClientError::Broken { host: host.clone(), source };
-        let tls = url.is_secure().then(|| self.begin_tls(url, &host)).transpose()?;
+        socket.ok_or_else(|| ClientError::Connect { host: authority.to_owned(), source: last })
+    }
+
+    /// A connection over a connected socket, the TLS handshake included.
+    fn conn(
+        &self,
+        socket: TcpStream,
+        tls: Option<Connection>,
+        host: &str,
+        deadline: Instant,
+    ) -> Result<Conn, ClientError> {
+        let broken = |source| ClientError::Broken { host: host.to_owned(), source };
         let mut conn = Conn::new(socket, tls).map_err(broken)?;
         conn.set_write_within(self.silence).map_err(broken)?;
-        conn.handshake(deadline).map_err(|source| ClientError::Tls { host: host.clone(), source })?;
+        conn.handshake(deadline).map_err(|source| ClientError::Tls { host: host.to_owned(), source })?;
         conn.set_read_within(self.silence).map_err(broken)?;
         Ok(conn)
     }
 
-    fn begin_tls(&self, url: &HttpUrl, host: &str) -> Result<Connection, ClientError> {
+    fn begin_tls(&self, name: &str, host: &str) -> Result<Connection, ClientError> {
         // The host may be a name or an address: certificates may contain either.
-        let name = ServerName::try_from(url.host().to_owned()).map_err(|_| ClientError::Url(url.redacted()))?;
+        let name = ServerName::try_from(name.to_owned()).map_err(|_| ClientError::Url(host.to_owned()))?;
         let tls = ClientConnection::new(Arc::clone(&self.tls), name);
         let failed = |e| ClientError::Tls { host: host.to_owned(), source: io::Error::other(e) };
         Ok(Connection::Client(tls.map_err(failed)?))

@@ -7,6 +7,7 @@ LOCATORS
   PATH, null:, zero:[SIZE], -    a file or directory, memory, or stdin and stdout, on this host
   [USER@]HOST:PATH               a file or directory over ssh, on a host without a node
   https, http, davs, dav://HOST/PATH   a WebDAV or HTTP server      s3://BUCKET/KEY   an S3 server
+  root, roots://HOST//PATH             an XRootD server
 
 EXIT STATUS
   0 done   1 failed: nothing or only a part has arrived   2 usage

@@ -134,7 +134,7 @@ fn member(locator: &Locator, settings: &Settings) -> Result<Member, Failure> {
         }
         other => Err(Failure::usage(format!(
             "{other} cannot be one of several sources; with --mirror these are places on nodes (lh://) and servers \
-             (https://, davs://, s3://), and paths here"
+             (https://, davs://, s3://, root://), and paths here"
         ))),
     }
 }

@@ -47,6 +47,7 @@ impl Case {
             "davix" => &["davix-get"],
             "gfal2" | "gfal2-root" => &["gfal-copy", "gfal-sum"],
             "rclone" => &["rclone"],
+            "longhaul-root" => &["xrootd"],
             "xrdcp" | "xrdcp-root" | "xrdfs-root" => &["xrdcp", "xrdfs", "xrootd"],
             "litmus" => &["litmus", "curl"],
             "cadaver" => &["cadaver", "curl"],

@@ -9,6 +9,7 @@ mod curl_write;
 mod davix;
 mod gfal;
 mod gfal_copy;
+mod longhaul_root;
 mod python;
 mod rclone;
 mod root;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Case> {
         rclone::CASES,
         xrdcp::CASES,
         root::CASES,
+        longhaul_root::CASES,
         webdav::CASES,
         python::CASES,
         third_party::CASES,

@@ -208,6 +208,11 @@ impl ServerDir<'_> {
         self.url("root", "127.0.0.1", path).replace("/data/", "//data/")
     }
 
+    /// The URL of a path over TLS. The host's certificate is for this name.
+    pub fn roots(&self, path: &str) -> String {
+        self.root(path).replace("root://127.0.0.1", "roots://localhost")
+    }
+
     /// Its path on the server: `/data/CASE/…`.
     pub fn target(&self, path: &str) -> String {
         format!("/data/{}/{path}", self.name)

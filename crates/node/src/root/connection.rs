@@ -274,7 +274,7 @@ impl RootConnection {
             RootRequest::Authenticate { kind, credential } => self.authenticate(kind, &credential).map(Some),
             RootRequest::EndSession(id) => {
                 if let Some(session) = self.service.sessions.get(&id, self.peer.ip()) {
-                    session.end_streams();
+                    self.end_session(&session);
                 }
                 Ok(Some(RootAnswer::Ok(Vec::new())))
             }
@@ -341,6 +341,20 @@ impl RootConnection {
         Ok(())
     }
 
+    /// Ends a session: this connection's own, or one that its client has lost. Files that were being written are kept for a while.
+    fn end_session(&self, session: &RootSession) {
+        self.service.sessions.remove(&session.id);
+        session.end_streams();
+        for file in session.files.take_all() {
+            if let Ok(RootFile::Written(file)) = Arc::try_unwrap(file) {
+                let file = file.into_inner();
+                let reason = "the connection broke before the file was closed; it is kept for two minutes";
+                self.log("write", &file.shown, 0, Some(reason), file.received_bytes, file.opened);
+                self.service.parked.park(file);
+            }
+        }
+    }
+
     /// Writes a decision to the access log and to the audit log.
     pub fn log(&self, action: &str, target: &str, status: u16, reason: Option<&str>, bytes: u64, began: Instant) {
         let access = self.session.as_ref().map(|session| session.access());
@@ -367,7 +381,7 @@ impl RootConnection {
             target,
             other: None,
             outcome,
-            status: Some(status),
+            status: (status > 0).then_some(status),
             reason,
             bytes,
             seconds,
@@ -464,14 +478,8 @@ impl Drop for RootConnection {
         if self.login.phase() == LoginPhase::Bound {
             return;
         }
-        let Some(session) = self.session.take() else { return };
-        self.service.sessions.remove(&session.id);
-        session.end_streams();
-        for file in session.files.take_all() {
-            if let Ok(RootFile::Written(file)) = Arc::try_unwrap(file) {
-                let file = file.into_inner();
-                self.service.parked.park(session.access().holder(), file.place.clone(), file);
-            }
+        if let Some(session) = self.session.clone() {
+            self.end_session(&session);
         }
     }
 }

@@ -141,10 +141,11 @@ pub(super) struct ParkedFiles(Mutex<HashMap<ParkedKey, (Instant, WrittenFile)>>)
 
 impl ParkedFiles {
     /// Keeps a file.
-    pub fn park(&self, holder: &str, place: ExportPath, file: WrittenFile) {
+    pub fn park(&self, file: WrittenFile) {
+        let key = (file.holder.clone(), file.place.clone());
         let mut parked = self.0.lock();
         if parked.len() < PARKED_MAX {
-            parked.insert((holder.to_owned(), place), (Instant::now(), file));
+            parked.insert(key, (Instant::now(), file));
         }
     }
 

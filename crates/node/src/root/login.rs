@@ -44,7 +44,7 @@ impl RootConnection {
         self.client = model::name::to_plain_line(text.trim()).chars().take(CLIENT_CHARS_MAX).collect();
         // An address that is not admitted learns nothing about credentials.
         let nobody = self.authenticate_as(None)?;
-        let id = self.begin_session(nobody)?;
+        let id = self.begin_session(nobody)?.id;
         self.login.logged_in(true);
         // In clear text clients would complain that they may not send theirs.
         let security = security_text(self.login.is_tls().then_some(TOKEN_BYTES_MAX), true);
@@ -71,7 +71,9 @@ impl RootConnection {
                 return Err(refuse(ErrorCode::AuthFailed, reason));
             }
         };
-        self.begin_session(principal)?;
+        let session = self.begin_session(principal)?;
+        // Further connections may be bound from here on.
+        self.service.sessions.add(&session);
         self.login.authenticated();
         self.give_place_back();
         Ok(RootAnswer::Ok(Vec::new()))
@@ -84,7 +86,7 @@ impl RootConnection {
     }
 
     /// Begins a session, in place of the one of a client that has not shown its credential. The number stays.
-    fn begin_session(&mut self, principal: Principal) -> RootOutcome<SessionId> {
+    fn begin_session(&mut self, principal: Principal) -> RootOutcome<Arc<RootSession>> {
         let id = match &self.session {
             Some(session) => session.id,
             None => {
@@ -94,9 +96,8 @@ impl RootConnection {
             }
         };
         let session = Arc::new(RootSession::new(id, self.peer.ip(), self.client.clone(), principal));
-        self.service.sessions.add(&session);
-        self.session = Some(session);
-        Ok(id)
+        self.session = Some(Arc::clone(&session));
+        Ok(session)
     }
 
     /// The principal of a request: that of the token in its path, or else that of the session.

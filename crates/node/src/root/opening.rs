@@ -117,8 +117,10 @@ impl RootConnection {
         }
         let holder = resolved.principal.access.holder().to_owned();
         let is_new = has(open_options::NEW) || has(open_options::DELETE);
-        if !is_new && let Some(parked) = self.service.parked.take(&holder, &resolved.place) {
-            return Ok(parked);
+        match self.service.parked.take(&holder, &resolved.place) {
+            Some(parked) if !is_new => return Ok(parked),
+            // The client begins again: what it has sent before its connection broke is discarded.
+            _ => {}
         }
         let is_there = match store.stat(path) {
             Ok(stat) if stat.meta.kind == Kind::Special => {
@@ -143,6 +145,7 @@ impl RootConnection {
         }
         let order = WriteOrder {
             shown,
+            holder,
             size: place.parameter("oss.asize").and_then(|text| text.parse().ok()),
             mode: u32::from(mode & 0o777),
             copies: !is_new,

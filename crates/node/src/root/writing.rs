@@ -186,6 +186,7 @@ impl RootConnection {
         let principal = Arc::clone(&resolved.principal);
         let order = WriteOrder {
             shown: format!("/{}", place.path),
+            holder: principal.access.holder().to_owned(),
             size: None,
             mode: stat.meta.mode & 0o777,
             copies: true,

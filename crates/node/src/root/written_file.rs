@@ -30,6 +30,8 @@ const DAMAGED_OF_FILE_MAX: usize = 256;
 pub(super) struct WriteOrder {
     /// `/EXPORT/PATH`, for logs.
     pub shown: String,
+    /// The holder of the credential that writes it.
+    pub holder: String,
     /// Its size, if the client announces it.
     pub size: Option<u64>,
     pub mode: u32,
@@ -49,6 +51,8 @@ pub(super) struct WriteOrder {
 pub(super) struct WrittenFile {
     pub place: ExportPath,
     pub shown: String,
+    /// The holder of the credential that writes it.
+    pub holder: String,
     pub opened: Instant,
     /// Bytes that the client has sent.
     pub received_bytes: u64,
@@ -108,6 +112,7 @@ impl WrittenFile {
         let mut file = WrittenFile {
             place,
             shown: order.shown,
+            holder: order.holder,
             opened: Instant::now(),
             received_bytes: 0,
             at,

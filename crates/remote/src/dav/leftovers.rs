@@ -30,8 +30,13 @@ fn now() -> u64 {
 
 /// A temporary name for an upload that begins now. It differs from the names of a node's unfinished files: nodes refuse those from
 /// clients.
-pub(super) fn temporary_name(tag: &str) -> Vec<u8> {
+pub(crate) fn temporary_name(tag: &str) -> Vec<u8> {
     format!(".longhaul-{:x}-{}.upload", now(), tag.replace(['/', '\0'], "_")).into_bytes()
+}
+
+/// Whether a name is that of an upload under way, or of one that broke off.
+pub(crate) fn is_temporary_name(name: &[u8]) -> bool {
+    without_affixes(name).is_some()
 }
 
 /// A temporary name without its prefix and suffix; `None` for other names.

@@ -22,6 +22,18 @@ pub enum Redirects {
     SameKind,
 }
 
+impl Redirects {
+    /// The dialer for a server to which the one at `origin` redirects: with [`Redirects::SameKind`] its guard checks the address.
+    pub(crate) fn dialer(self, dialer: &Dialer, origin: SocketAddr) -> Dialer {
+        if self == Redirects::Anywhere {
+            return dialer.clone();
+        }
+        let guard = Arc::clone(&dialer.guard);
+        let guard = move |to: &SocketAddr| guard(to).and_then(|()| check(origin.ip(), to.ip()));
+        Dialer { guard: Arc::new(guard), ..dialer.clone() }
+    }
+}
+
 /// A request, and the redirects that it has followed.
 pub(super) struct RedirectChain {
     pub url: HttpUrl,
@@ -56,12 +68,10 @@ impl RedirectChain {
 
     /// The dialer for the next server: with [`Redirects::SameKind`] its guard checks the address.
     pub fn dialer(&self, dialer: &Dialer, redirects: Redirects) -> Dialer {
-        let Some(origin) = self.origin.filter(|_| !self.is_first_server && redirects == Redirects::SameKind) else {
-            return dialer.clone();
-        };
-        let guard = Arc::clone(&dialer.guard);
-        let guard = move |to: &SocketAddr| guard(to).and_then(|()| check(origin.ip(), to.ip()));
-        Dialer { guard: Arc::new(guard), ..dialer.clone() }
+        match self.origin {
+            Some(origin) if !self.is_first_server => redirects.dialer(dialer, origin),
+            _ => dialer.clone(),
+        }
     }
 }
 

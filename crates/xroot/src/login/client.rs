@@ -80,7 +80,7 @@ pub enum ClientStep {
 enum ClientState {
     Protocol,
     Login,
-    Authenticate { session: SessionId, tried: u8 },
+    Authenticate(SessionId),
     Bind,
 }
 
@@ -103,7 +103,7 @@ impl ClientLogin {
         (ClientLogin { settings, state: ClientState::Protocol, version: 0, is_tls }, bytes)
     }
 
-    /// Takes the answer to the last message. The answer to the first bytes of a connection is the body of the server's hello.
+    /// Takes the answer to the last request. The answer to the first bytes of a connection, which comes before, is not for the machine.
     ///
     /// # Errors
     /// [`LoginError`].
@@ -117,21 +117,13 @@ impl ClientLogin {
                 let LoginAnswer { session, security } = LoginAnswer::parse(body)?;
                 if security.is_empty() { Ok(self.ready(session)) } else { self.authenticate(session, &security) }
             }
-            (ClientState::Authenticate { session, .. }, RootAnswer::Ok(_)) => Ok(self.ready(session)),
+            (ClientState::Authenticate(session), RootAnswer::Ok(_)) => Ok(self.ready(session)),
             (ClientState::Bind, RootAnswer::Ok(body)) => {
                 let path_id = *body.first().ok_or(Malformed::Field("the number of the stream"))?;
                 Ok(ClientStep::Ready { session: None, path_id, version: self.version })
             }
             _ => Err(Malformed::Order("an answer that no request of a login has").into()),
         }
-    }
-
-    /// The server's hello, which has no number: version and role follow a head of zeros.
-    ///
-    /// # Errors
-    /// It is too short.
-    pub fn hello(body: &[u8]) -> Result<u32, Malformed> {
-        ProtocolAnswer::parse(body).map(|answer| answer.version)
     }
 
     fn protocol(&mut self, body: &[u8]) -> Result<ClientStep, LoginError> {
@@ -176,7 +168,7 @@ impl ClientLogin {
                 _ => None,
             };
             if let Some((kind, credential)) = found {
-                self.state = ClientState::Authenticate { session, tried: 1 };
+                self.state = ClientState::Authenticate(session);
                 let request = RootRequest::Authenticate { kind, credential };
                 return Ok(ClientStep::Send(request.to_bytes(StreamId::default())));
             }

@@ -60,7 +60,10 @@ impl ServerLogin {
             (_, RootRequest::Protocol { .. }) => true,
             (LoginPhase::New, RootRequest::Login { .. } | RootRequest::Bind(_)) => true,
             (LoginPhase::Unauthenticated, RootRequest::Authenticate { .. } | RootRequest::EndSession(_)) => true,
-            (LoginPhase::Ready, RootRequest::Login { .. } | RootRequest::Bind(_)) => false,
+            (
+                LoginPhase::Ready,
+                RootRequest::Login { .. } | RootRequest::Authenticate { .. } | RootRequest::Bind(_),
+            ) => false,
             (LoginPhase::Ready, _) => true,
             _ => false,
         };

@@ -58,11 +58,6 @@ pub const CASES: &[Case] = &[
 const XRD: [&str; 4] = ["xrdcp", "--nopbar", "-s", "-f"];
 
 impl ServerDir<'_> {
-    /// The URL of a path over TLS. The host's certificate is for this name.
-    fn roots(&self, path: &str) -> String {
-        self.root(path).replace("root://127.0.0.1", "roots://localhost")
-    }
-
     /// The server, for xrdfs.
     fn server_url(&self) -> String {
         format!("root://{}", self.address())

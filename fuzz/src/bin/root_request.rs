@@ -1,0 +1,4 @@
+//! Feeds any bytes to `xroot::fuzzing::request`; see there for what must hold.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| xroot::fuzzing::request(bytes));
