@@ -40,7 +40,7 @@ pub(super) struct RootSink {
 #[derive(Default)]
 struct SinkState {
     announcement: Option<FileAnnouncement>,
-    upload: Option<Upload>,
+    upload: Option<RootUpload>,
     at: u64,
     sum: Option<BlockSum>,
     /// The file is committed or given up.
@@ -52,7 +52,7 @@ struct SinkState {
 }
 
 /// An open file at the server, and the writes whose answers have not come.
-struct Upload {
+struct RootUpload {
     connection: RootConnection,
     file: FileHandle,
     unanswered: VecDeque<(StreamId, u64)>,
@@ -72,7 +72,7 @@ impl RootSink {
         RootSink { root: root.clone(), path: path.clone(), temporary, state: Mutex::default() }
     }
 
-    fn begin(&self, state: &mut SinkState) -> RootResult<Upload> {
+    fn begin(&self, state: &mut SinkState) -> RootResult<RootUpload> {
         let mut place = self.root.path(&self.temporary)?;
         if let Some(size) = state.announcement.and_then(|announcement| announcement.size) {
             place = place.with("oss.asize", size.to_string());
@@ -84,7 +84,7 @@ impl RootSink {
         let open = OpenAnswer::parse(&body).map_err(|error| server.wrong(&error))?;
         server.note_transport(&connection);
         state.begun = true;
-        Ok(Upload { connection, file: open.file, unanswered: VecDeque::new(), unanswered_bytes: 0 })
+        Ok(RootUpload { connection, file: open.file, unanswered: VecDeque::new(), unanswered_bytes: 0 })
     }
 
     fn send(&self, state: &mut SinkState, bytes: &[u8]) -> RootResult<()> {
@@ -152,7 +152,7 @@ impl RootSink {
     }
 }
 
-impl Upload {
+impl RootUpload {
     /// Sends the next bytes, and takes answers that have come.
     fn write(&mut self, bytes: &[u8], offset: u64) -> RootResult<()> {
         let range = |length: usize| FileRange { file: self.file, offset, bytes: length as u32, path_id: 0 };
