@@ -72,7 +72,7 @@ pub fn texts(bytes: &[u8]) {
 }
 
 /// Bytes as pages at an offset, which the first eight bytes give.
-pub fn decode_pages(bytes: &[u8]) {
+pub fn pages(bytes: &[u8]) {
     let Some((offset, rest)) = bytes.split_first_chunk() else { return };
     let offset = u64::from_be_bytes(*offset) >> 1;
     let mut encoded = rest.to_vec();

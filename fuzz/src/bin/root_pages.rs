@@ -1,4 +1,4 @@
-//! Feeds any bytes to `xroot::fuzzing::decode_pages`; see there for what must hold.
+//! Feeds any bytes to `xroot::fuzzing::pages`; see there for what must hold.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| xroot::fuzzing::decode_pages(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| xroot::fuzzing::pages(bytes));

@@ -1,4 +1,4 @@
-//! RootSessions: what a login begins, and what further connections are bound to.
+//! Sessions: what a login begins, and what further connections are bound to.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -9,7 +9,7 @@ use xroot::answer::{ANSWER_HEAD_BYTES, AnswerHead, CheckedAnswer};
 use xroot::head::FileHandle;
 use xroot::limits::ANSWER_BYTES_MAX;
 use xroot::login::{ClientLogin, ClientSettings, ClientStep, LoginError, TlsWish};
-use xroot::{ErrorCode, Malformed, RootAnswer, RootRequest, Status, StreamId};
+use xroot::{ErrorCode, Malformed, RootAnswer, RootPath, RootRequest, Status, StreamId};
 
 use crate::request_error::RequestError;
 use crate::root::RootSettings;
@@ -39,6 +39,12 @@ impl RootTarget {
     /// `HOST:PORT`.
     pub fn authority(&self) -> String {
         format!("{}:{}", self.host, self.port)
+    }
+
+    /// A path with the parameters that go with it.
+    pub fn add_parameters(&self, place: RootPath) -> RootPath {
+        let pairs = self.parameters.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.fold(place, |place, (name, value)| place.with(name, value))
     }
 }
 

@@ -16,6 +16,7 @@ use xroot::{Malformed, RootAnswer, RootRequest, Status, pages};
 
 use super::Root;
 use super::connection::{self, AnswerPart, FILES_MAX, RootConnection, RootReply, RootResult, RootTarget};
+use super::server::REDIRECTS_MAX;
 use crate::ahead::{Fetch, RemoteFile};
 use crate::facts_cache::{Facts, Namespace};
 use crate::range_source::{MemberFailure, RangeSource, ReadHandle};
@@ -55,16 +56,13 @@ impl RootFile {
         let server = &self.root.0.server;
         let known = self.at.lock().clone();
         let mut to = known.unwrap_or_else(|| server.origin());
-        for _ in 0..16 {
+        for _ in 0..=REDIRECTS_MAX {
             let (mut connection, _) = server.connection(&to)?;
             if let Some(handle) = connection.files.get(&self.number) {
                 let handle = *handle;
                 return Ok((connection, handle));
             }
-            let mut place = self.root.path(&self.path)?;
-            for (name, value) in to.parameters.split('&').filter_map(|pair| pair.split_once('=')) {
-                place = place.with(name, value);
-            }
+            let place = to.add_parameters(self.root.path(&self.path)?);
             let options = open_options::READ | open_options::RETURN_STAT;
             match connection.ask(&RootRequest::Open { place, mode: 0, options })? {
                 RootReply::Done(body) => {

@@ -16,7 +16,7 @@ use crate::retries::Retries;
 /// Idle connections that are kept.
 const IDLE_MAX: usize = 32;
 /// Redirects of one request.
-const REDIRECTS_MAX: usize = 16;
+pub(super) const REDIRECTS_MAX: usize = 16;
 
 /// A server, with its idle connections.
 pub(super) struct RootServer {
@@ -155,7 +155,7 @@ impl RootServer {
     pub fn ask_once(&self, request: &RootRequest) -> Result<(RootConnection, Vec<u8>), RequestError> {
         let mut to = self.origin();
         for _ in 0..=REDIRECTS_MAX {
-            let redirected = with_parameters(request, &to.parameters);
+            let redirected = with_parameters(request, &to);
             let request = redirected.as_ref().unwrap_or(request);
             let (mut connection, was_used) = self.connection(&to)?;
             let reply = match connection.ask(request) {
@@ -188,14 +188,11 @@ fn changes(request: &RootRequest) -> bool {
 }
 
 /// A request with the parameters that a redirect adds to its path; none if there are none, or the request has no path.
-fn with_parameters(request: &RootRequest, parameters: &str) -> Option<RootRequest> {
-    if parameters.is_empty() {
+fn with_parameters(request: &RootRequest, to: &RootTarget) -> Option<RootRequest> {
+    if to.parameters.is_empty() {
         return None;
     }
-    let add = |path: &RootPath| {
-        let pairs = parameters.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.fold(path.clone(), |path, (name, value)| path.with(name, value))
-    };
+    let add = |path: &RootPath| to.add_parameters(path.clone());
     match request {
         RootRequest::Open { place, mode, options } => {
             Some(RootRequest::Open { place: add(place), mode: *mode, options: *options })
@@ -211,11 +208,12 @@ mod tests {
 
     #[test]
     fn parameters_of_a_redirect_go_with_the_path() {
+        let to = |text: &str| RootTarget { host: "h".into(), port: 1, parameters: text.into() };
         let place = RootPath::parse(b"/data/f?a=1").unwrap();
         let open = RootRequest::Open { place, mode: 0, options: 16 };
-        let Some(RootRequest::Open { place, .. }) = with_parameters(&open, "tried=x&b=2") else { panic!() };
+        let Some(RootRequest::Open { place, .. }) = with_parameters(&open, &to("tried=x&b=2")) else { panic!() };
         assert_eq!(place.to_bytes(), b"/data/f?a=1&tried=x&b=2");
-        assert_eq!(with_parameters(&open, ""), None);
-        assert_eq!(with_parameters(&RootRequest::Ping, "b=2"), None);
+        assert_eq!(with_parameters(&open, &to("")), None);
+        assert_eq!(with_parameters(&RootRequest::Ping, &to("b=2")), None);
     }
 }
