@@ -1,5 +1,5 @@
 //! Regular tests among many nodes, as a part of a hub: the tests and their times ([`mesh`], [`slots`]), their results ([`archive`]), what
-//! is expected of paths and what is wrong with them ([`judge`], [`segments`], [`alarms`]), and the recipients of alarms ([`notify`]).
+//! is expected of paths and what is wrong with them ([`judge`], [`segments`], [`loss_rates`], [`alarms`]), and the recipients of alarms ([`notify`]).
 //!
 //! The flow of data: configuration -> mesh -> slots -> schedules at nodes ([`collector`]) -> measurements -> observations -> archive and
 //! judge -> alarms -> notifications, pages, API ([`api`]).
@@ -20,6 +20,7 @@ pub mod fetch;
 pub mod fuzzing;
 pub mod judge;
 pub mod lookup;
+pub mod loss_rates;
 pub mod mesh;
 pub mod notify;
 pub mod observation;

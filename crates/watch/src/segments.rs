@@ -4,32 +4,21 @@
 //! not to blame. Of the others, the one that explains most bad paths is blamed, then the next one for the paths that it does not explain (greedy set
 //! cover), so that two faults are both named. Where the segments of a path cannot be distinguished, `network` is blamed.
 //!
-//! A rare loss is found on one path hours before it is found on the other paths over the segment: until then these are not good, but unproven. An unproven
-//! path accuses a segment by the packets that it lost, and clears it by those that it should have lost. So two accesses with rare loss are not mistaken for
-//! a segment that all their bad paths share, as long as other paths over that segment lose nothing.
+//! Losses are located by their counts instead: see [`crate::loss_rates`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The verdict on a directed path.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathVerdict {
     /// Something is wrong with it.
     Bad,
     /// It was measured for long enough, and nothing is wrong.
     Good,
-    /// Too few packets for a verdict: the evidence on each of its segments, in their order; empty if nothing is known.
-    Unproven(Vec<Evidence>),
-}
-
-/// The evidence of an unproven path on one of its segments.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Evidence {
-    /// Lost packets, or bad tests; a burst counts once.
-    pub hits: f64,
-    /// The number of hits if the path were as bad as the bad paths over this segment.
-    pub expected: f64,
-    /// Whether chance does not explain so few hits: the segment is not to blame.
-    pub clears: bool,
+    /// Its last test may be the first one of a fault.
+    Doubtful,
+    /// It was not measured.
+    Unknown,
 }
 
 /// A directed path with its verdict.
@@ -41,29 +30,15 @@ pub struct JudgedPath {
     pub verdict: PathVerdict,
 }
 
-impl JudgedPath {
-    /// Its segments that are not to blame.
-    fn cleared(&self) -> Vec<&String> {
-        match &self.verdict {
-            PathVerdict::Bad => Vec::new(),
-            PathVerdict::Good => self.segments.iter().collect(),
-            PathVerdict::Unproven(evidence) => {
-                let clear = self.segments.iter().zip(evidence).filter(|(_, evidence)| evidence.clears);
-                clear.map(|(segment, _)| segment).collect()
-            }
-        }
-    }
-}
-
 /// The segment that is blamed where nothing closer is known.
 pub const NETWORK: &str = "network";
 /// How much likelier a bad path is if one of its segments is bad (logarithm).
 const BAD_PATH_LOG: f64 = 14.0;
-/// How much likelier one hit of an unproven path is if one of its segments is bad (logarithm).
-const HIT_LOG: f64 = 7.0;
+/// The same for a doubtful path.
+const DOUBTFUL_PATH_LOG: f64 = 6.0;
 /// How much less likely one more fault is (logarithm).
 const FAULT_LOG: f64 = 7.0;
-/// Two segments are distinct if one makes the observations twenty times as likely as the other (logarithm).
+/// Two segments are distinct if one makes the verdicts twenty times as likely as the other (logarithm).
 const DISTINCT_LOG: f64 = 3.0;
 
 /// A segment that may be to blame.
@@ -71,17 +46,15 @@ const DISTINCT_LOG: f64 = 3.0;
 struct Suspect {
     /// Bad paths over it.
     bad: BTreeSet<usize>,
-    /// The evidence of unproven paths over it.
-    unproven: BTreeMap<usize, Evidence>,
+    /// Doubtful paths over it.
+    doubtful: BTreeSet<usize>,
 }
 
 impl Suspect {
-    /// How much likelier it makes these bad paths, and the unproven ones that are not explained yet (logarithm).
+    /// How much likelier it makes these bad paths, and the doubtful ones that are not explained yet (logarithm).
     fn log_likelihood(&self, bad: &BTreeSet<usize>, explained: &BTreeSet<usize>) -> f64 {
-        let of = |(at, evidence): (&usize, &Evidence)| {
-            if explained.contains(at) { 0.0 } else { evidence.hits * HIT_LOG - evidence.expected }
-        };
-        self.bad.intersection(bad).count() as f64 * BAD_PATH_LOG + self.unproven.iter().map(of).sum::<f64>()
+        let (bad, doubtful) = (self.bad.intersection(bad).count(), self.doubtful.difference(explained).count());
+        bad as f64 * BAD_PATH_LOG + doubtful as f64 * DOUBTFUL_PATH_LOG
     }
 }
 
@@ -89,18 +62,18 @@ type Suspects<'a> = BTreeMap<&'a String, Suspect>;
 
 /// The segments that may be to blame, by name.
 fn suspects(paths: &[JudgedPath]) -> Suspects<'_> {
-    let good: BTreeSet<&String> = paths.iter().flat_map(JudgedPath::cleared).collect();
+    let of = |verdict: PathVerdict| paths.iter().enumerate().filter(move |(_, path)| path.verdict == verdict);
+    let good: BTreeSet<&String> = of(PathVerdict::Good).flat_map(|(_, path)| &path.segments).collect();
     let mut suspects = Suspects::new();
-    for (at, path) in paths.iter().enumerate().filter(|(_, path)| path.verdict == PathVerdict::Bad) {
+    for (at, path) in of(PathVerdict::Bad) {
         for segment in path.segments.iter().filter(|segment| !good.contains(*segment)) {
             suspects.entry(segment).or_default().bad.insert(at);
         }
     }
-    for (at, path) in paths.iter().enumerate() {
-        let PathVerdict::Unproven(evidence) = &path.verdict else { continue };
-        for (segment, evidence) in path.segments.iter().zip(evidence) {
+    for (at, path) in of(PathVerdict::Doubtful) {
+        for segment in &path.segments {
             if let Some(suspect) = suspects.get_mut(segment) {
-                suspect.unproven.insert(at, *evidence);
+                suspect.doubtful.insert(at);
             }
         }
     }
@@ -134,7 +107,7 @@ fn better_combination<'a, 's>(
         total += more - FAULT_LOG;
         first.get_or_insert((other, suspect));
         bad.retain(|at| !suspect.bad.contains(at));
-        explained.extend(suspect.unproven.keys());
+        explained.extend(&suspect.doubtful);
     }
     first.filter(|_| total > score)
 }
@@ -145,7 +118,7 @@ pub fn blame(paths: &[JudgedPath]) -> Vec<Option<String>> {
     let mut blamed: Vec<Option<String>> =
         paths.iter().map(|path| (path.verdict == PathVerdict::Bad).then(|| NETWORK.to_owned())).collect();
     let mut unexplained: BTreeSet<usize> = suspects.values().flat_map(|suspect| suspect.bad.clone()).collect();
-    // Unproven paths over segments that are blamed: their losses are explained.
+    // Doubtful paths over segments that are blamed: their doubts are explained.
     let mut explained = BTreeSet::new();
     while let Some((name, suspect, score)) = best_suspect(&suspects, &unexplained, &explained, None) {
         let covered: BTreeSet<usize> = suspect.bad.intersection(&unexplained).copied().collect();
@@ -162,7 +135,7 @@ pub fn blame(paths: &[JudgedPath]) -> Vec<Option<String>> {
         let same: Vec<&str> = suspects.iter().filter(|(_, it)| is_same(it)).map(|(name, _)| name.as_str()).collect();
         let is_whole = covered.iter().any(|at| same.len() > 1 && same.len() >= paths[*at].segments.len());
         let name = if is_whole { NETWORK.to_owned() } else { same.join(" or ") };
-        explained.extend(first.unproven.keys());
+        explained.extend(&first.doubtful);
         for at in covered {
             blamed[at] = Some(name.clone());
             unexplained.remove(&at);
@@ -187,12 +160,6 @@ mod tests {
                 JudgedPath { verdict: if is_bad { PathVerdict::Bad } else { PathVerdict::Good }, segments }
             })
             .collect()
-    }
-
-    /// The verdict on a path that lost `hits` packets where three were expected.
-    fn unproven(hits: u64, segments: usize) -> PathVerdict {
-        let evidence = Evidence { hits: hits as f64, expected: 3.0, clears: false };
-        PathVerdict::Unproven(vec![evidence; segments])
     }
 
     fn blamed(paths: &[JudgedPath]) -> BTreeSet<String> {
@@ -225,50 +192,24 @@ mod tests {
         assert_eq!(blame(&[unknown]), [Some(NETWORK.to_owned())]);
     }
 
-    /// The blamed segment where one path of six sites is bad, and the others are unproven: each should have lost three packets, and lost `lost`.
-    fn first_of(lost: impl Fn(usize, usize) -> u64) -> String {
-        let pairs = (0..6usize).flat_map(|a| (0..6usize).map(move |b| (a, b))).filter(|(a, b)| a != b);
-        let unproven = pairs.map(|(a, b)| {
-            let verdict = match (a, b) {
-                (0, 3) => PathVerdict::Bad,
-                _ => unproven(lost(a, b), 3),
-            };
-            JudgedPath { segments: vec![format!("s{a} out"), format!("s{a} to s{b}"), format!("s{b} in")], verdict }
-        });
-        let paths: Vec<JudgedPath> = unproven.collect();
-        blame(&paths).into_iter().flatten().next().unwrap_or_default()
-    }
-
     #[test]
-    fn the_first_bad_path_is_located_by_the_losses_of_the_others() {
-        assert_eq!(first_of(|a, b| u64::from(a == 0 && b > 1)), "s0 out");
-        assert_eq!(first_of(|_, b| 2 * u64::from(b == 3)), "s3 in");
-        assert_eq!(first_of(|_, _| 0), "s0 to s3", "the others would have lost packets by now");
-        let both = |a: usize, b: usize| u64::from(a == 0 && b != 5 || b == 3 && a != 5);
-        assert_eq!(first_of(both), "s0 out or s3 in");
-        assert_eq!(first_of(|a, b| u64::from(a == 0 && b < 3 || b == 3 && a < 3)), NETWORK);
-    }
-
-    #[test]
-    fn two_bad_accesses_are_not_mistaken_for_the_core() {
-        // From three sites of the east to three of the west, over one segment in common; two of the west lose.
-        let mut paths = Vec::new();
-        for east in 0..3usize {
-            for west in 0..3usize {
-                let verdict = match (east, west) {
-                    (_, 0) => unproven(0, 3),
-                    (2, _) => unproven(1, 3),
-                    _ => PathVerdict::Bad,
-                };
-                let segments = vec![format!("e{east} out"), "core".to_owned(), format!("w{west} in")];
-                paths.push(JudgedPath { segments, verdict });
-            }
-        }
-        for (from, to) in [(0, 1), (0, 2)] {
-            let segments = vec![format!("w{from} out"), format!("w{to} in")];
-            paths.push(JudgedPath { segments, verdict: unproven(2, 2) });
-        }
-        assert_eq!(blamed(&paths), ["w1 in".to_owned(), "w2 in".to_owned()].into());
+    fn doubtful_paths_tell_which_segment_of_the_first_bad_path_is_to_blame() {
+        let first_of = |is_doubtful: fn(usize, usize) -> bool| {
+            let pairs = (0..6usize).flat_map(|a| (0..6usize).map(move |b| (a, b))).filter(|(a, b)| a != b);
+            let paths = pairs.map(|(a, b)| JudgedPath {
+                segments: vec![format!("s{a} out"), format!("s{a} to s{b}"), format!("s{b} in")],
+                verdict: match (a, b) {
+                    (0, 3) => PathVerdict::Bad,
+                    _ if is_doubtful(a, b) => PathVerdict::Doubtful,
+                    _ => PathVerdict::Unknown,
+                },
+            });
+            blame(&paths.collect::<Vec<_>>()).into_iter().flatten().next().unwrap_or_default()
+        };
+        assert_eq!(first_of(|a, _| a == 0), "s0 out");
+        assert_eq!(first_of(|_, b| b == 3), "s3 in");
+        assert_eq!(first_of(|a, b| a == 0 || b == 3), "s0 out or s3 in");
+        assert_eq!(first_of(|_, _| false), NETWORK);
     }
 
     proptest! {

@@ -54,7 +54,7 @@ pub fn answer(bytes: &[u8]) {
 }
 
 /// Bytes as a listing, as facts of an entry, and as an address.
-pub fn texts(bytes: &[u8]) {
+pub fn text(bytes: &[u8]) {
     for asked in [false, true] {
         let _ = parse_listing(bytes, asked);
     }

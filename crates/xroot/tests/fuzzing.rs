@@ -33,7 +33,7 @@ proptest! {
 
     #[test]
     fn any_text_is_parsed_or_refused(bytes in prop_oneof!["[0-9 .\\n/?=&a-c]{0,60}".prop_map(String::into_bytes), proptest::collection::vec(any::<u8>(), 0..100)]) {
-        xroot::fuzzing::texts(&bytes);
+        xroot::fuzzing::text(&bytes);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 
-import { browser, isAccessible, longTransfer, reader } from "./reader.mjs";
+import { browser, isAccessible, longTransfer, openRunningTransfer, reader } from "./reader.mjs";
 
 const { LINK } = process.env;
 const HUB = new URL(LINK).origin;
@@ -50,9 +50,7 @@ try {
   await isAccessible(page, "map");
 
   // A running transfer has a chart of its rate.
-  await page.goto(`${HUB}/transfers/${await longTransfer(page)}`);
-  await page.getByRole("heading", { name: /^Transfer / }).waitFor();
-  await page.getByText("Rate since this page was opened").waitFor();
+  await openRunningTransfer(page, HUB);
   await isAccessible(page, "a transfer that moves");
 
   // An operator lowers the mark of the link, and the transfers get slower; then the owner limits a transfer, and it gets slower still.

@@ -6,7 +6,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-import { browser, longTransfer } from "./reader.mjs";
+import { browser, openRunningTransfer } from "./reader.mjs";
 
 const { LONGHAUL, OUT } = process.env;
 const SIZES = [[1280, 800], [768, 1024], [360, 740]];
@@ -49,7 +49,7 @@ try {
   await page.locator(".map .site").first().waitFor();
   await page.waitForTimeout(3_000);
   await picture("map");
-  await page.goto(`${hub}/transfers/${await longTransfer(page)}`);
+  await openRunningTransfer(page, hub);
   await page.locator(".u-wrap").first().waitFor();
   await page.waitForTimeout(10_000);
   await picture("transfer");

@@ -56,3 +56,16 @@ export async function longTransfer(page) {
     await page.waitForTimeout(500);
   }
 }
+
+/** Opens the page of a running transfer of a demo, with the chart of its rate: one may end before its page is there, and the demo begins another. */
+export async function openRunningTransfer(page, hub) {
+  for (let left = 10; ; left -= 1) {
+    await page.goto(`${hub}/transfers/${await longTransfer(page)}`);
+    const chart = page.getByText("Rate since this page was opened");
+    try {
+      return await chart.waitFor({ timeout: WAIT_MS / 10 });
+    } catch (error) {
+      if (left === 0) throw error;
+    }
+  }
+}

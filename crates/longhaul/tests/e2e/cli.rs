@@ -33,7 +33,7 @@ fn an_invalid_command_line_is_a_usage_error() {
         words!["cp", "--retry-for", "later", "a", "b"],
         words!["cp", "a", ""],
         words!["cp", "a", "gopher://x/y"],
-        words!["cp", "a", "root://x/y"],
+        words!["cp", "a", "gsiftp://x/y"],
         words!["cp", "a", "user@:b"],
         words!["cp", "a", "lh://host:0/x"],
         words!["ls", "lh://host:notaport/"],

@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use tempfile::TempDir;
+
 use crate::https;
 use crate::hub::Hub;
 use crate::node::{Node, Setup};
@@ -66,44 +68,74 @@ fn hdf5() -> Vec<u8> {
     bytes
 }
 
-#[test]
-fn people_move_change_and_share_data_by_the_portal_and_operators_run_it() {
-    const TEST: &str = "portal::people_move_change_and_share_data_by_the_portal_and_operators_run_it";
-    let Some(portal) = portal(TEST) else { return };
-    let hub = Hub::start(&[]);
-    let node = || Setup::new().data_export("rw").with_macaroons().arg("--allow-origin").arg(hub.url.clone()).start();
-    let (one, two) = (node(), node());
-    let admin = hub.member("admin", "root", "");
-    for (name, node) in [("one", &one), ("two", &two)] {
-        admin.run(&["hub", "site", "add", name, "--location", "46.2,6.1"]).expect(0);
-        let key = admin.write(&format!("{name}.key"), &node.grant(&["--export", "data", "--write"]));
-        let (url, storage) = (node.at(""), node.at("data/catalogue"));
-        let words = ["hub", "endpoint", "add", name, "--url", &url, "--endpoint-key-file", &key, "--storage", &storage];
-        admin.run(&[&words[..], &["--site", name]].concat()).expect(0);
+/// A hub with two nodes as endpoints, and an upload of more than one part.
+struct Collaboration {
+    hub: Hub,
+    one: Node,
+    two: Node,
+    operator: String,
+    dir: TempDir,
+}
+
+impl Collaboration {
+    fn start() -> Collaboration {
+        let hub = Hub::start(&[]);
+        let node = || Setup::new().data_export("rw").with_macaroons().arg("--allow-origin").arg(hub.url.clone()).start();
+        let (one, two) = (node(), node());
+        let admin = hub.member("admin", "root", "");
+        for (name, node) in [("one", &one), ("two", &two)] {
+            admin.run(&["hub", "site", "add", name, "--location", "46.2,6.1"]).expect(0);
+            let key = admin.write(&format!("{name}.key"), &node.grant(&["--export", "data", "--write"]));
+            let (url, storage) = (node.at(""), node.at("data/catalogue"));
+            let words =
+                ["hub", "endpoint", "add", name, "--url", &url, "--endpoint-key-file", &key, "--storage", &storage];
+            admin.run(&[&words[..], &["--site", name]].concat()).expect(0);
+        }
+        admin.run(&["hub", "link", "add", "wan", "--capacity", "1Gbit/s", "--between", "one,two"]).expect(0);
+        fill(&one);
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("large.dat"), pattern(LARGE_BYTES)).unwrap();
+        let operator = hub.grant(&["--role", "operator", "--name", "ann", "--community", ""]);
+        Collaboration { hub, one, two, operator, dir }
     }
-    admin.run(&["hub", "link", "add", "wan", "--capacity", "1Gbit/s", "--between", "one,two"]).expect(0);
-    fill(&one);
-    let dir = tempfile::tempdir().unwrap();
-    let large = dir.path().join("large.dat");
-    fs::write(&large, pattern(LARGE_BYTES)).unwrap();
-    let environment = [
-        ("HUB", hub.url.as_str()),
-        ("KEY", &hub.grant(&["--role", "operator", "--name", "ann", "--community", ""])),
-        ("SOURCE", &one.at("data/run")),
-        ("TARGET", &two.at("data/run")),
-        ("LARGE", large.to_str().unwrap()),
-    ];
-    run(&portal, "tests/portal.mjs", &environment);
-    assert_eq!(fs::read(two.data("run/f4")).unwrap(), pattern(100_000));
-    assert_eq!(fs::read(two.data("run/invoice\u{202e}fdp.exe")).unwrap(), b"turned");
-    assert_eq!(fs::read(two.data("f3")).unwrap(), pattern(100_000));
-    assert!(!two.data("run-stolen").exists(), "a page of another site moved something");
-    assert!(fs::read(one.data("new <b>folder/large.dat")).unwrap() == pattern(LARGE_BYTES));
-    assert_eq!(fs::read(one.data("new <b>folder/renamed.txt")).unwrap(), b"few words");
-    assert_eq!(fs::read(one.data("inbox/result.txt")).unwrap(), b"first", "a drop box replaces nothing");
-    let gone = two.at("data/");
-    drop(two);
-    run(&portal, "tests/node_down.mjs", &[&environment[..], &[("GONE", gone.as_str())]].concat());
+
+    /// Runs a test of the pages; `more` are further environment variables.
+    fn run(&self, portal: &Path, script: &str, more: &[(&str, &str)]) {
+        let (source, target) = (self.one.at("data/run"), self.two.at("data/run"));
+        let large = self.dir.path().join("large.dat");
+        let environment = [
+            ("HUB", self.hub.url.as_str()),
+            ("KEY", &self.operator),
+            ("SOURCE", &source),
+            ("TARGET", &target),
+            ("LARGE", large.to_str().unwrap()),
+        ];
+        run(portal, script, &[&environment[..], more].concat());
+    }
+}
+
+#[test]
+fn people_move_change_and_share_data_by_the_portal() {
+    let Some(portal) = portal("portal::people_move_change_and_share_data_by_the_portal") else { return };
+    let all = Collaboration::start();
+    all.run(&portal, "tests/portal.mjs", &[("SCENES", "firstTransfer,twoPanes,filesChanged,sharing")]);
+    assert_eq!(fs::read(all.two.data("run/f4")).unwrap(), pattern(100_000));
+    assert_eq!(fs::read(all.two.data("run/invoice\u{202e}fdp.exe")).unwrap(), b"turned");
+    assert_eq!(fs::read(all.two.data("f3")).unwrap(), pattern(100_000));
+    assert!(fs::read(all.one.data("new <b>folder/large.dat")).unwrap() == pattern(LARGE_BYTES));
+    assert_eq!(fs::read(all.one.data("new <b>folder/renamed.txt")).unwrap(), b"few words");
+    assert_eq!(fs::read(all.one.data("inbox/result.txt")).unwrap(), b"first", "a drop box replaces nothing");
+}
+
+#[test]
+fn operators_run_a_collaboration_by_the_portal() {
+    let Some(portal) = portal("portal::operators_run_a_collaboration_by_the_portal") else { return };
+    let mut all = Collaboration::start();
+    all.run(&portal, "tests/portal.mjs", &[("SCENES", "datasets,operation,planning,exercises,errors,strangers")]);
+    assert!(!all.two.data("run-stolen").exists(), "a page of another site moved something");
+    let gone = all.two.at("data/");
+    all.two.kill();
+    all.run(&portal, "tests/node_down.mjs", &[("GONE", &gone)]);
 }
 
 /// A provider that ends with its guard.

@@ -230,7 +230,7 @@ fn an_impossible_copy_is_refused_in_one_sentence() {
     let (node, client) = (server(), Client::new());
     fs::write(node.data("f"), b"x").unwrap();
     let cp = |from: &str, to: &str| client.run(words!["cp", "--quiet", from, to]);
-    cp("root://h//f", "f").refused(2, &["root://", "this version"]);
+    cp("gsiftp://h//f", "f").refused(2, &["gsiftp://", "this version"]);
     cp("https://user:secret@h/f", "f").refused(2, &["BEARER_TOKEN"]);
     cp("s3:///f", "f").refused(2, &["names no bucket"]);
     cp(&url(&node, "missing"), "f").refused(1, &["cannot examine", "missing"]);

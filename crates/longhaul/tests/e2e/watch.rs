@@ -1,6 +1,7 @@
 //! The watch as its users see it: a file, a command, a grid; a fault, an alarm with its direction; an archive that outlasts restarts.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -144,13 +145,15 @@ fn counters_of_an_interface_are_read_and_resume_after_a_restart() {
 /// A path for datagrams that loses every `one_of`th one in the forward direction, and none where that is 0.
 struct LossyPath {
     at: SocketAddr,
+    /// Of the same address: see [`LossyPath::relay_connections`].
+    listener: TcpListener,
     over: Arc<AtomicBool>,
     one_of: Arc<AtomicU64>,
 }
 
 impl LossyPath {
     fn to(far: SocketAddr) -> LossyPath {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (socket, listener) = socket_and_listener();
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let (at, over, one_of) =
             (socket.local_addr().unwrap(), Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
@@ -181,24 +184,35 @@ impl LossyPath {
             // Wakes the threads that wait for answers.
             sockets.values().for_each(|out| drop(out.send_to(&[0], out.local_addr().unwrap())));
         });
-        LossyPath { at, over, one_of }
+        LossyPath { at, listener, over, one_of }
+    }
+
+    /// Relays connections to `far`, so that the path can stand for a node.
+    fn relay_connections(&self, far: SocketAddr) {
+        let listener = self.listener.try_clone().unwrap();
+        std::thread::spawn(move || {
+            for near in listener.incoming() {
+                let (Ok(near), Ok(far)) = (near, TcpStream::connect(far)) else { continue };
+                for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(Shutdown::Write);
+                    });
+                }
+            }
+        });
     }
 }
 
-/// Relays connections to `far` at the address of a path, so that it can stand for a node.
-fn relay_connections(path: &LossyPath, far: SocketAddr) {
-    let listener = TcpListener::bind(path.at).unwrap();
-    std::thread::spawn(move || {
-        for near in listener.incoming() {
-            let (Ok(near), Ok(far)) = (near, TcpStream::connect(far)) else { continue };
-            for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
-                std::thread::spawn(move || {
-                    let _ = std::io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(Shutdown::Write);
-                });
-            }
+/// A socket for datagrams and a listener for connections at one address: the port of one may be taken for the other.
+fn socket_and_listener() -> (UdpSocket, TcpListener) {
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        match UdpSocket::bind(listener.local_addr().unwrap()) {
+            Ok(socket) => return (socket, listener),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::AddrInUse, "{error}"),
         }
-    });
+    }
 }
 
 impl Drop for LossyPath {
@@ -238,7 +252,7 @@ fn an_alarm_of_loss_has_the_path_tested_from_many_ports() {
     let dir = Client::new();
     let (a, b) = (node(), node());
     let path = LossyPath::to(b.address().parse().unwrap());
-    relay_connections(&path, b.address().parse().unwrap());
+    path.relay_connections(b.address().parse().unwrap());
     let far = node_table("b", &b, &dir).replace(&b.address().to_string(), &path.at.to_string());
     let group = "[[group]]\nmode = \"island\"\nfrom = [\"a\"]\nto = [\"b\"]\nlatency = { rate = 100, report = \"1s\", ports = 4 }\n\
                  throughput = false\npath = false\n";

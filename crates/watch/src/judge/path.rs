@@ -308,11 +308,6 @@ impl PathJudge {
         Some([in_window, self.ports.spread_since(direction, found.began).unwrap_or(in_window)])
     }
 
-    /// The index of dispersion of the losses of a direction since a time: see [`Loss::dispersion`].
-    pub fn dispersion(&self, direction: Direction, since: i64) -> f64 {
-        self.sides[direction_index(direction)].loss.dispersion(since)
-    }
-
     /// Records that all paths with loss together show that one member of a bundle loses.
     pub fn blame_member(&mut self, direction: Direction) {
         self.is_member_loss[direction_index(direction)] = true;
@@ -444,12 +439,12 @@ impl PathJudge {
 
     /// The loss of a direction, by the last judgement.
     pub fn loss(&self, direction: Direction) -> Option<LossFinding> {
-        self.sides[direction_index(direction)].loss.latest()
+        self.losses(direction).latest()
     }
 
-    /// Packets lost and sent in a direction since a time.
-    pub fn counts(&self, direction: Direction, since: i64) -> (u64, u64) {
-        self.sides[direction_index(direction)].loss.since(since)
+    /// The counts of lost packets of a direction.
+    pub fn losses(&self, direction: Direction) -> &Loss {
+        &self.sides[direction_index(direction)].loss
     }
 
     /// Whether the last test of a kind succeeded, so that a fault without a finding is absent.

@@ -10,34 +10,11 @@ use super::{Watch, WatchedPath};
 use crate::alarms::Change;
 use crate::config::Config;
 use crate::judge::Finding;
-use crate::judge::loss::upper_bound;
 use crate::judge::ports::LossByPort;
-use crate::segments::{Evidence, JudgedPath, NETWORK, PathVerdict, blame};
+use crate::loss_rates::{self, PathLoss};
+use crate::segments::{JudgedPath, NETWORK, PathVerdict, blame};
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
-
-/// The losses that are found on paths over a segment: what other paths over it should lose as well.
-#[derive(Clone, Copy, Debug)]
-struct ExpectedLoss {
-    /// The smallest of their rates.
-    rate: f64,
-    /// When the youngest of them began, milliseconds since 1970: earlier losses have another cause.
-    since: i64,
-    /// Packets that these paths lost.
-    lost: f64,
-    /// The sum, over these paths, of lost packets times (index of dispersion - 1).
-    clumped: f64,
-}
-
-/// A prior for the estimate of bursts: this many packets lost independently.
-const PRIOR_LOST: f64 = 10.0;
-
-impl ExpectedLoss {
-    /// The estimated number of packets of a burst; 1 where they are lost independently.
-    fn burst(&self) -> f64 {
-        (1.0 + self.clumped / (self.lost + PRIOR_LOST)).max(1.0)
-    }
-}
 
 /// A direction of a path, and the segments that it crosses.
 struct DirectedPath<'a> {
@@ -58,16 +35,16 @@ impl Watch {
     ) -> Vec<Change> {
         let directed: Vec<DirectedPath<'_>> =
             paths.iter().flat_map(|(key, path)| both(key, path, location, config)).collect();
-        let expected = if kind == AlarmKind::Loss { expected(&directed) } else { BTreeMap::new() };
-        let judged = |one: &DirectedPath<'_>| JudgedPath {
-            segments: one.segments.clone(),
-            verdict: verdict(one, kind, &expected),
-        };
-        let judged_paths: Vec<JudgedPath> = directed.iter().map(judged).collect();
+        let judged = |one: &DirectedPath<'_>| JudgedPath { segments: one.segments.clone(), verdict: verdict(one, kind) };
+        let mut segments = blame(&directed.iter().map(judged).collect::<Vec<_>>());
+        if kind == AlarmKind::Loss {
+            let by_counts = locate_losses(&directed).into_iter();
+            segments.iter_mut().zip(by_counts).for_each(|(segment, found)| *segment = found.or(segment.take()));
+        }
         let blamed_path = |(one, segment): (&DirectedPath<'_>, Option<String>)| {
             Some(BlamedPath { path: one.key.clone(), direction: one.direction, segment: segment? })
         };
-        let blamed: Vec<BlamedPath> = directed.iter().zip(blame(&judged_paths)).filter_map(blamed_path).collect();
+        let blamed: Vec<BlamedPath> = directed.iter().zip(segments).filter_map(blamed_path).collect();
         if kind == AlarmKind::Loss {
             blame_members(&blamed, paths);
         }
@@ -143,58 +120,33 @@ fn both<'a>(
     })
 }
 
-/// The loss to expect on the other paths over each segment of a path with a finding of loss.
-fn expected(directed: &[DirectedPath<'_>]) -> BTreeMap<String, ExpectedLoss> {
-    let mut expected: BTreeMap<String, ExpectedLoss> = BTreeMap::new();
-    for one in directed {
-        let Some(found) = one.path.judge.loss(one.direction) else { continue };
-        let since = found.since;
-        let (lost, _) = one.path.judge.counts(one.direction, since);
-        let clumped = lost as f64 * (one.path.judge.dispersion(one.direction, since) - 1.0);
-        for segment in &one.segments {
-            let new = ExpectedLoss { rate: found.rate(), since, lost: lost as f64, clumped };
-            expected
-                .entry(segment.clone())
-                .and_modify(|known| {
-                    known.rate = known.rate.min(new.rate);
-                    known.since = known.since.max(new.since);
-                    known.lost += new.lost;
-                    known.clumped += new.clumped;
-                })
-                .or_insert(new);
-        }
-    }
-    expected
-}
-
-/// The evidence of a path without a finding of loss on a segment where other paths have one.
-fn evidence(one: &DirectedPath<'_>, expected: &ExpectedLoss) -> Evidence {
-    let (lost, sent) = one.path.judge.counts(one.direction, expected.since);
-    let bursts = lost as f64 / expected.burst();
-    let expected = expected.rate * sent as f64 / expected.burst();
-    Evidence { hits: bursts, expected, clears: upper_bound(bursts.ceil() as u64) < expected }
-}
-
-fn verdict(one: &DirectedPath<'_>, kind: AlarmKind, expected: &BTreeMap<String, ExpectedLoss>) -> PathVerdict {
-    let DirectedPath { path, direction, segments, .. } = one;
-    let all = |evidence: Evidence| PathVerdict::Unproven(vec![evidence; segments.len()]);
-    let doubtful = Evidence { hits: 1.0, expected: 1.0, clears: false };
+/// The verdict on a path, as a finding of a kind or its absence tells.
+fn verdict(one: &DirectedPath<'_>, kind: AlarmKind) -> PathVerdict {
+    let DirectedPath { path, direction, .. } = one;
     if is_found(&path.findings, kind, *direction) {
         return PathVerdict::Bad;
     }
-    if !path.judge.is_known(test_for(kind)) {
-        return all(Evidence::default());
+    let may_be_first = match kind {
+        // A rare loss is found on one path hours before it is found on others: no finding means nothing.
+        AlarmKind::Loss => return PathVerdict::Unknown,
+        AlarmKind::Throughput => path.judge.may_be_first_of_shift(*direction),
+        AlarmKind::Queue => path.judge.may_be_first_long_queue(*direction),
+        _ => false,
+    };
+    match (path.judge.is_known(test_for(kind)), may_be_first) {
+        (false, _) => PathVerdict::Unknown,
+        (true, true) => PathVerdict::Doubtful,
+        (true, false) => PathVerdict::Good,
     }
-    match kind {
-        AlarmKind::Throughput if path.judge.may_be_first_of_shift(*direction) => all(doubtful),
-        AlarmKind::Queue if path.judge.may_be_first_long_queue(*direction) => all(doubtful),
-        AlarmKind::Loss => {
-            // A segment that no path with a finding of loss crosses is not a suspect.
-            let of = |segment: &String| expected.get(segment).map_or(Evidence::default(), |it| evidence(one, it));
-            PathVerdict::Unproven(segments.iter().map(of).collect())
-        }
-        _ => PathVerdict::Good,
-    }
+}
+
+/// The segments to blame for the losses that were found, by the counts of all paths.
+fn locate_losses(directed: &[DirectedPath<'_>]) -> Vec<Option<String>> {
+    let counts = |one: &DirectedPath<'_>| PathLoss {
+        segments: one.segments.clone(),
+        loss: one.path.judge.losses(one.direction),
+    };
+    loss_rates::locate(&directed.iter().map(counts).collect::<Vec<_>>())
 }
 
 /// Whether a path has a finding of a kind in a direction. A change of route implies one of delay, even before that is found.

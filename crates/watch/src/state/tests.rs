@@ -107,7 +107,7 @@ async fn losses_of_an_alarm_that_a_measurement_ends_do_not_count_for_the_next_on
     assert!(ended, "a measurement has ended the alarm");
     let paths = watch.paths.lock();
     let judge = &paths[&("a".to_owned(), "b".to_owned())].judge;
-    assert_eq!(judge.counts(Direction::Forward, 0).0, 0, "63 packets were lost, and are explained");
+    assert_eq!(judge.losses(Direction::Forward).since(0).0, 0, "63 packets were lost, and are explained");
 }
 
 /// The outcome of a run with one flow.
