@@ -248,6 +248,9 @@ mod tests {
     /// The rate above which loss is a finding.
     const FLOOR: f64 = 5e-6;
 
+    /// Segments, and their loss rates.
+    type Faults<'a> = &'a [(&'a str, f64)];
+
     /// Three sites in the west (0, 1, 2) and three in the east, with one segment between them in each direction; all pairs are measured.
     struct Mesh {
         paths: Vec<(Vec<String>, Loss)>,
@@ -263,17 +266,21 @@ mod tests {
                 _ => format!("{from} to {to}"),
             };
             let pairs = (0..6).flat_map(|from| (0..6).map(move |to| (from, to))).filter(|(from, to)| from != to);
-            let path = |(from, to)| (vec![format!("{from} out"), between(from, to), format!("{to} in")], Loss::new(1.0));
+            let path =
+                |(from, to)| (vec![format!("{from} out"), between(from, to), format!("{to} in")], Loss::new(1.0));
             Mesh { paths: pairs.map(path).collect(), random: fastrand::Rng::with_seed(seed), now: 0 }
         }
 
         /// Lets minutes pass in which segments lose each packet with a chance, or bursts of `burst` packets.
-        fn pass(&mut self, minutes: i64, faults: &[(&str, f64)], burst: u64) {
+        fn pass(&mut self, minutes: i64, faults: Faults<'_>, burst: u64) {
             for _ in 0..minutes {
                 self.now += MINUTE;
                 for (segments, loss) in &mut self.paths {
-                    let chance: f64 =
-                        faults.iter().filter(|(name, _)| segments.iter().any(|it| it == name)).map(|(_, rate)| rate).sum();
+                    let chance: f64 = faults
+                        .iter()
+                        .filter(|(name, _)| segments.iter().any(|it| it == name))
+                        .map(|(_, rate)| rate)
+                        .sum();
                     let bursts = (0..PACKETS).filter(|_| self.random.f64() < chance / burst as f64).count() as u64;
                     loss.add(self.now, PACKETS, (bursts * burst).min(PACKETS));
                     loss.judge(FLOOR);
@@ -291,7 +298,7 @@ mod tests {
         }
 
         /// How many findings on paths over faulty segments name one of these, and the number of these findings.
-        fn score(&self, faults: &[(&str, f64)]) -> (usize, usize) {
+        fn score(&self, faults: Faults<'_>) -> (usize, usize) {
             let is_faulty = |segment: &str| faults.iter().any(|(name, _)| *name == segment);
             let on_faulty = |(segments, _): &(&[String], String)| segments.iter().any(|segment| is_faulty(segment));
             let blamed: Vec<_> = self.blamed().into_iter().filter(on_faulty).collect();
@@ -300,7 +307,7 @@ mod tests {
     }
 
     /// The scores of ten meshes together: faults for some minutes, then others; then how well the last ones are located.
-    fn located(rounds: &[(i64, &[(&str, f64)], u64)]) -> (usize, usize) {
+    fn located(rounds: &[(i64, Faults<'_>, u64)]) -> (usize, usize) {
         let all = (0..10).map(|seed| {
             let mut mesh = Mesh::new(seed);
             rounds.iter().for_each(|(minutes, faults, burst)| mesh.pass(*minutes, faults, *burst));
@@ -318,7 +325,9 @@ mod tests {
 
     #[test]
     fn accesses_and_the_core_are_distinguished() {
-        for faults in [&[("0 out", 1e-3)][..], &[("4 in", 2e-4)], &[("core", 5e-4)], &[("core", 1e-3), ("core (back)", 1e-4)]] {
+        for faults in
+            [&[("0 out", 1e-3)][..], &[("4 in", 2e-4)], &[("core", 5e-4)], &[("core", 1e-3), ("core (back)", 1e-4)]]
+        {
             let (right, count) = located(&[(120, faults, 1)]);
             assert!(count >= 30 && right * 100 >= count * 97, "{faults:?}: {right} of {count}");
         }
@@ -326,7 +335,9 @@ mod tests {
 
     #[test]
     fn two_bad_accesses_are_not_mistaken_for_the_core() {
-        for faults in [&[("3 in", 1e-3), ("4 in", 2e-4)], &[("0 out", 5e-4), ("4 in", 5e-4)], &[("0 out", 1e-4), ("5 out", 5e-5)]] {
+        for faults in
+            [&[("3 in", 1e-3), ("4 in", 2e-4)], &[("0 out", 5e-4), ("4 in", 5e-4)], &[("0 out", 1e-4), ("5 out", 5e-5)]]
+        {
             let (right, count) = located(&[(240, faults, 1)]);
             assert!(count >= 50 && right * 100 >= count * 95, "{faults:?}: {right} of {count}");
         }

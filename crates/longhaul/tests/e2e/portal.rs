@@ -80,7 +80,8 @@ struct Collaboration {
 impl Collaboration {
     fn start() -> Collaboration {
         let hub = Hub::start(&[]);
-        let node = || Setup::new().data_export("rw").with_macaroons().arg("--allow-origin").arg(hub.url.clone()).start();
+        let node =
+            || Setup::new().data_export("rw").with_macaroons().arg("--allow-origin").arg(hub.url.clone()).start();
         let (one, two) = (node(), node());
         let admin = hub.member("admin", "root", "");
         for (name, node) in [("one", &one), ("two", &two)] {

@@ -24,6 +24,12 @@ struct DirectedPath<'a> {
     segments: Vec<String>,
 }
 
+impl DirectedPath<'_> {
+    fn losses(&self) -> PathLoss<'_> {
+        PathLoss { segments: self.segments.clone(), loss: self.path.judge.losses(self.direction) }
+    }
+}
+
 impl Watch {
     /// Locates all alarms of a kind: sets the segment, or the host, that is blamed.
     pub(super) fn locate(
@@ -35,7 +41,8 @@ impl Watch {
     ) -> Vec<Change> {
         let directed: Vec<DirectedPath<'_>> =
             paths.iter().flat_map(|(key, path)| both(key, path, location, config)).collect();
-        let judged = |one: &DirectedPath<'_>| JudgedPath { segments: one.segments.clone(), verdict: verdict(one, kind) };
+        let judged =
+            |one: &DirectedPath<'_>| JudgedPath { segments: one.segments.clone(), verdict: verdict(one, kind) };
         let mut segments = blame(&directed.iter().map(judged).collect::<Vec<_>>());
         if kind == AlarmKind::Loss {
             let by_counts = locate_losses(&directed).into_iter();
@@ -142,11 +149,7 @@ fn verdict(one: &DirectedPath<'_>, kind: AlarmKind) -> PathVerdict {
 
 /// The segments to blame for the losses that were found, by the counts of all paths.
 fn locate_losses(directed: &[DirectedPath<'_>]) -> Vec<Option<String>> {
-    let counts = |one: &DirectedPath<'_>| PathLoss {
-        segments: one.segments.clone(),
-        loss: one.path.judge.losses(one.direction),
-    };
-    loss_rates::locate(&directed.iter().map(counts).collect::<Vec<_>>())
+    loss_rates::locate(&directed.iter().map(DirectedPath::losses).collect::<Vec<_>>())
 }
 
 /// Whether a path has a finding of a kind in a direction. A change of route implies one of delay, even before that is found.
