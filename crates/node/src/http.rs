@@ -142,6 +142,11 @@ impl HttpService {
         Arc::clone(&self.fireflies)
     }
 
+    /// The settings of [`HttpService::dialling`], as they may be replaced.
+    pub fn shared_dialling(&self) -> Arc<ArcSwap<Dialling>> {
+        Arc::clone(&self.dialling)
+    }
+
     /// The preparation of a socket before it connects, for a copy with a SciTag; none without a SciTag.
     pub fn prepare(&self, tag: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
         tag.map(crate::fireflies::prepare)

@@ -105,7 +105,7 @@ impl Node {
         let access = Arc::new(AccessControl::new(live, &config, scratch));
         let services = Arc::new(Services::new(access, &config));
         let web = HttpService::new(Arc::clone(&services), &web, &state, address.ip().is_loopback())?;
-        let root = RootService::new(Arc::clone(&services), web.shared_fireflies());
+        let root = RootService::new(Arc::clone(&services), web.shared_fireflies(), web.shared_dialling());
         let responders = TestResponders::open(
             responders,
             datagrams,

@@ -3,6 +3,7 @@
 //!
 //! What this module does not know: the form of messages and their order (`xroot`), who may do what (`authorization`).
 
+mod announced;
 mod attributes;
 mod bound;
 mod checksum;
@@ -15,6 +16,7 @@ mod login;
 mod metadata;
 mod opening;
 mod prepare;
+mod pulled_file;
 mod query;
 mod reading;
 mod resolved;
@@ -31,9 +33,12 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use serve::{Idle, Incoming};
 
+use self::announced::AnnouncedCopies;
 use self::connection::RootConnection;
 use self::files::ParkedFiles;
+use self::pulled_file::RunningCopies;
 use self::session::RootSessions;
+use crate::dialling::Dialling;
 use crate::fireflies::Fireflies;
 use crate::services::Services;
 
@@ -48,22 +53,35 @@ const SILENCE: Duration = Duration::from_secs(60);
 pub(crate) struct RootService {
     services: Arc<Services>,
     fireflies: Arc<ArcSwap<Fireflies>>,
+    /// How the sources of third-party copies are dialled.
+    dialling: Arc<ArcSwap<Dialling>>,
     sessions: RootSessions,
     /// Files that are open for writing, by export and path: others need to insist to write them too.
     writers: Mutex<HashSet<(String, Vec<u8>)>>,
     /// Files of connections that broke.
     parked: ParkedFiles,
+    /// Third-party copies from this node that clients have announced.
+    announced: AnnouncedCopies,
+    /// Third-party copies to this node.
+    copies: RunningCopies,
 }
 
 impl RootService {
     /// The service over a node's services.
-    pub fn new(services: Arc<Services>, fireflies: Arc<ArcSwap<Fireflies>>) -> Arc<RootService> {
+    pub fn new(
+        services: Arc<Services>,
+        fireflies: Arc<ArcSwap<Fireflies>>,
+        dialling: Arc<ArcSwap<Dialling>>,
+    ) -> Arc<RootService> {
         Arc::new(RootService {
             services,
             fireflies,
+            dialling,
             sessions: RootSessions::default(),
             writers: Mutex::default(),
             parked: ParkedFiles::default(),
+            announced: AnnouncedCopies::default(),
+            copies: RunningCopies::default(),
         })
     }
 

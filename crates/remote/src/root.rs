@@ -5,6 +5,7 @@
 mod connection;
 mod reading;
 mod server;
+mod whole_read;
 mod writing;
 
 use std::io::ErrorKind;
@@ -30,6 +31,7 @@ use crate::request_error::RequestError;
 use crate::server::{Redirects, TokenSource};
 
 use server::RootServer;
+pub use whole_read::WholeRead;
 
 /// Settings for connections to servers of XRootD.
 #[derive(Clone)]

@@ -20,7 +20,7 @@ use super::bound::BoundConnection;
 use super::data::ReadKind;
 use super::failure::{self, RootFailure, RootOutcome, refuse};
 use super::files::RootFile;
-use super::session::RootSession;
+use super::session::{ClientName, RootSession};
 use super::streams::BoundStream;
 use super::{IDLE_FOR, LINGER, RootService, SILENCE};
 use crate::clock::now;
@@ -37,7 +37,7 @@ pub(super) struct RootConnection {
     pub login: ServerLogin,
     pub session: Option<Arc<RootSession>>,
     /// What the login says about the client, until it is authenticated.
-    pub client: String,
+    pub client: ClientName,
     tls: Option<Arc<ServerConfig>>,
     /// The handshake, and the first request, must come before.
     deadline: Instant,
@@ -76,7 +76,7 @@ impl RootConnection {
             conn,
             peer,
             session: None,
-            client: String::new(),
+            client: ClientName::default(),
             tls,
             deadline,
             permit: Some(permit),
@@ -287,7 +287,7 @@ impl RootConnection {
             RootRequest::Write(range) => self.write(range).map(Some),
             RootRequest::PageWrite { range, is_repeated } => self.write_pages(stream, range, is_repeated),
             RootRequest::WriteVector { parts, is_synced } => self.write_vector(&parts, is_synced).map(Some),
-            RootRequest::Sync(file) => self.sync(file).map(Some),
+            RootRequest::Sync(file) => self.sync(stream, file).map(Some),
             RootRequest::Truncate { of: FileOrPath::File(file), bytes } => self.truncate(file, bytes).map(Some),
             RootRequest::Truncate { of: FileOrPath::Path(place), bytes } => {
                 self.truncate_place(&place, bytes).map(Some)
@@ -346,6 +346,9 @@ impl RootConnection {
         self.service.sessions.remove(&session.id);
         session.end_streams();
         for file in session.files.take_all() {
+            if let RootFile::Pulled(pulled) = &*file {
+                pulled.cancel();
+            }
             if let Ok(RootFile::Written(file)) = Arc::try_unwrap(file) {
                 let file = file.into_inner();
                 let reason = "the connection broke before the file was closed; it is kept for two minutes";
@@ -367,7 +370,7 @@ impl RootConnection {
             _ => "failed",
         };
         let (peer, seconds) = (self.peer, began.elapsed().as_secs_f64());
-        let agent = self.session.as_ref().map_or(self.client.as_str(), |session| session.client.as_str());
+        let agent = self.session.as_ref().map_or(self.client.shown.as_str(), |session| session.client.as_str());
         tracing::info!(
             target: "access", %peer, who, by, event = action, what = target, outcome, bytes, seconds, agent, error = reason,
         );

@@ -15,6 +15,7 @@ use xroot::{ErrorCode, RequestCode, Status, StreamId};
 
 use super::failure::{self, RootFailure, RootOutcome, refuse};
 use super::files::RootFile;
+use super::written_file::WrittenFile;
 
 /// Bytes of parts of a vector read that are sent in one piece.
 const PARTS_AT_ONCE: usize = 1 << 20;
@@ -75,11 +76,14 @@ impl Readable {
     fn of(file: &RootFile) -> RootOutcome<Readable> {
         match file {
             RootFile::Read(read) => Ok(Readable { source: Arc::clone(&read.source), size: read.stat.meta.size }),
-            RootFile::Written(written) => {
-                let (source, size) = written.lock().read_back()?;
-                Ok(Readable { source, size })
-            }
+            RootFile::Written(written) => Readable::unfinished(&written.lock()),
+            RootFile::Pulled(pulled) => Readable::unfinished(&pulled.file().lock()),
         }
+    }
+
+    fn unfinished(written: &WrittenFile) -> RootOutcome<Readable> {
+        let (source, size) = written.read_back()?;
+        Ok(Readable { source, size })
     }
 
     /// The bytes of a range that are there.

@@ -14,6 +14,7 @@ use xroot::head::FileHandle;
 
 use super::failure::{RootOutcome, refuse};
 use super::resolved::{ExportPath, facts};
+use super::pulled_file::PulledFile;
 use super::written_file::WrittenFile;
 use crate::fireflies::FlowGuard;
 use crate::meters::WorkMeter;
@@ -29,6 +30,8 @@ const PARKED_MAX: usize = 256;
 pub(super) enum RootFile {
     Read(Box<ReadFile>),
     Written(Box<Mutex<WrittenFile>>),
+    /// The node gets it from another server.
+    Pulled(Arc<PulledFile>),
 }
 
 /// A file that is open for reading.
@@ -108,6 +111,7 @@ impl RootFile {
         match self {
             RootFile::Read(read) => facts(&read.stat, false),
             RootFile::Written(written) => written.lock().facts(),
+            RootFile::Pulled(pulled) => pulled.file().lock().facts(),
         }
     }
 
@@ -119,6 +123,7 @@ impl RootFile {
         match self {
             RootFile::Written(file) => Ok(file),
             RootFile::Read(_) => Err(refuse(ErrorCode::NotAuthorized, "the file is open for reading only")),
+            RootFile::Pulled(_) => Err(refuse(ErrorCode::InvalidRequest, "the bytes of this file come by a third-party copy")),
         }
     }
 }

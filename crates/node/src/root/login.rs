@@ -11,7 +11,7 @@ use xroot::{ErrorCode, RootAnswer, RootPath, StreamId};
 
 use super::connection::RootConnection;
 use super::failure::{RootFailure, RootOutcome, refuse};
-use super::session::RootSession;
+use super::session::{ClientName, RootSession};
 
 /// Bytes of a token that clients may send.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
@@ -40,8 +40,9 @@ impl RootConnection {
     /// Begins a session whose client is still to show a credential, and says which kinds there are.
     pub(super) fn log_in(&mut self, process: u32, user: &str, about: &RootPath) -> RootOutcome<RootAnswer> {
         let program = about.parameter("xrd.appname").unwrap_or_default();
-        let text = format!("{program} {user}.{process}");
-        self.client = model::name::to_plain_line(text.trim()).chars().take(CLIENT_CHARS_MAX).collect();
+        let plain = |text: &str| model::name::to_plain_line(text.trim()).chars().take(CLIENT_CHARS_MAX).collect();
+        let login_name = plain(&format!("{user}.{process}"));
+        self.client = ClientName { shown: plain(&format!("{program} {login_name}")), login_name };
         // An address that is not admitted learns nothing about credentials.
         let nobody = self.authenticate_as(None)?;
         let id = self.begin_session(nobody)?.id;

@@ -1,19 +1,24 @@
 //! Opening and closing files: rights, who else has the file open, and where its bytes go.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use auth::Action;
 use authn::Principal;
-use model::Kind;
+use model::{Kind, RelPath};
+use parking_lot::Mutex;
 use xroot::answer::OpenAnswer;
 use xroot::codes::open_options;
 use xroot::head::FileHandle;
+use xroot::third_party::{CopyRole, CopySource};
 use xroot::{ErrorCode, RootAnswer, RootPath};
 
+use super::announced::AnnouncedCopy;
 use super::connection::RootConnection;
-use super::failure::{RootOutcome, refuse};
+use super::failure::{self, RootFailure, RootOutcome, refuse};
 use super::files::{ReadFile, RootFile};
+use super::pulled_file::{self, PulledFile};
 use super::resolved::{ExportPath, Resolved, export_and_path};
 use super::written_file::{WriteOrder, WrittenFile};
 use crate::access::{ResolvedPath, check_name};
@@ -26,16 +31,34 @@ use crate::services::user;
 const WRITING: u16 =
     open_options::NEW | open_options::DELETE | open_options::UPDATE | open_options::WRITE | open_options::APPEND;
 
+/// The export and the path in it that a path names.
+///
+/// # Errors
+/// It names the root, or the name of the export is not text.
+fn named_export(place: &RootPath) -> RootOutcome<(String, RelPath)> {
+    let found = export_and_path(&place.path)?;
+    found.ok_or_else(|| refuse(ErrorCode::NotFile, "the root holds exports; name one: /EXPORT/PATH"))
+}
+
 impl RootConnection {
     /// Resolves a path, if the principal may do something there.
     ///
     /// # Errors
     /// It may not, or the place does not exist.
     pub(super) fn resolve(&self, action: Action, place: &RootPath, method: &str) -> RootOutcome<Resolved> {
-        let Some((export, path)) = export_and_path(&place.path)? else {
-            return Err(refuse(ErrorCode::NotFile, "the root holds exports; name one: /EXPORT/PATH"));
-        };
+        let (export, path) = named_export(place)?;
         let principal = self.principal(place)?;
+        self.resolve_for(principal, action, (export, path), method)
+    }
+
+    /// The same for a principal.
+    fn resolve_for(
+        &self,
+        principal: Arc<Principal>,
+        action: Action,
+        (export, path): (String, RelPath),
+        method: &str,
+    ) -> RootOutcome<Resolved> {
         let services = &self.service.services;
         if action.changes() && services.access.is_read_only(&principal.access, &export) {
             return Err(refuse(ErrorCode::ReadOnly, format!("the export {export} is read-only on this node")));
@@ -61,8 +84,8 @@ impl RootConnection {
     }
 
     /// The failure as the client may learn it: an anonymous client must not learn whether a path exists.
-    fn deny(&self, principal: &Principal, failure: super::failure::RootFailure) -> super::failure::RootFailure {
-        use super::failure::RootFailure::Refused;
+    fn deny(&self, principal: &Principal, failure: RootFailure) -> RootFailure {
+        use RootFailure::Refused;
         match failure {
             Refused(ErrorCode::NotAuthorized | ErrorCode::NotFound, _) if principal.is_anonymous => {
                 let has_public_data = self.service.services.authenticator.has_public_data(self.peer.ip());
@@ -75,18 +98,65 @@ impl RootConnection {
 
     /// Opens a file.
     pub(super) fn open(&mut self, place: &RootPath, mode: u16, options: u16) -> RootOutcome<RootAnswer> {
-        let file = if options & WRITING == 0 {
-            self.open_to_read(place)?
-        } else {
-            RootFile::Written(Box::new(parking_lot::Mutex::new(self.open_to_write(place, mode, options)?)))
+        let role = CopyRole::of(place).map_err(|why| refuse(ErrorCode::ArgInvalid, why))?;
+        let writes = options & WRITING != 0;
+        let file = match role {
+            Some(CopyRole::Target(source)) if writes => self.open_to_pull(place, mode, options, &source)?,
+            Some(CopyRole::Announced { key, target, lifetime_s }) if !writes => {
+                self.announce(place, (key, lifetime_s), target)?
+            }
+            Some(CopyRole::Fetched { key, .. }) if !writes => {
+                let (export, path) = named_export(place)?;
+                let here = ExportPath { export: export.clone(), path: path.as_bytes().to_vec() };
+                let principal = self.service.announced.take(&key, &here, self.peer.ip())?;
+                self.open_to_read(place, self.resolve_for(principal, Action::Read, (export, path), "open")?)?
+            }
+            None | Some(CopyRole::Placement) if writes => {
+                RootFile::Written(Box::new(Mutex::new(self.open_to_write(place, mode, options)?)))
+            }
+            None | Some(CopyRole::Placement) => self.open_to_read(place, self.resolve(Action::Read, place, "open")?)?,
+            Some(_) => {
+                let reason = "a third-party copy writes its target and reads its source";
+                return Err(refuse(ErrorCode::ArgInvalid, reason));
+            }
         };
         let facts = (options & open_options::RETURN_STAT != 0).then(|| file.facts());
         let handle = self.session()?.files.add(file)?;
         Ok(RootAnswer::Ok(OpenAnswer { file: handle, facts }.to_bytes()))
     }
 
-    fn open_to_read(&self, place: &RootPath) -> RootOutcome<RootFile> {
+    /// Opens the source of a third-party copy for the client, who names the target that may read it.
+    fn announce(
+        &self,
+        place: &RootPath,
+        (key, lifetime_s): (String, Option<u64>),
+        target: String,
+    ) -> RootOutcome<RootFile> {
         let resolved = self.resolve(Action::Read, place, "open")?;
+        let copy = AnnouncedCopy { principal: Arc::clone(&resolved.principal), place: resolved.place.clone(), target };
+        let file = self.open_to_read(place, resolved)?;
+        self.service.announced.add(key, copy, lifetime_s)?;
+        Ok(file)
+    }
+
+    /// Opens the target of a third-party copy.
+    fn open_to_pull(
+        &self,
+        place: &RootPath,
+        mode: u16,
+        options: u16,
+        source: &CopySource,
+    ) -> RootOutcome<RootFile> {
+        let session = self.session()?;
+        let origin = format!("{}@{}", session.login_name, pulled_file::host_of(self.peer.ip()));
+        let address = pulled_file::source_address(source, place, &origin)?;
+        let principal = self.principal(place)?;
+        self.service.services.access.may_have_connect(&principal.access, &address.redacted())?;
+        let file = self.open_to_write(place, mode, options)?;
+        Ok(RootFile::Pulled(Arc::new(PulledFile::new(file, source, address)?)))
+    }
+
+    fn open_to_read(&self, place: &RootPath, resolved: Resolved) -> RootOutcome<RootFile> {
         let ResolvedPath { store, path, .. } = &resolved.at;
         if store.is_dir(path) {
             return Err(refuse(ErrorCode::IsDirectory, format!("/{} is a directory", place.path)));
@@ -182,17 +252,24 @@ impl RootConnection {
             RootFile::Written(written) => {
                 let mut written = written.lock();
                 let outcome = written.commit(&self.service);
-                let (status, reason) = match &outcome {
-                    Ok(()) => (200, None),
-                    Err(super::failure::RootFailure::Refused(code, reason)) => {
-                        (super::failure::status_of(*code), Some(reason.clone()))
-                    }
-                    Err(super::failure::RootFailure::Broken(error)) => (500, Some(error.to_string())),
-                };
-                self.log("write", &written.shown, status, reason.as_deref(), written.received_bytes, written.opened);
+                self.log_written(&written, &outcome);
+                outcome?;
+            }
+            RootFile::Pulled(pulled) => {
+                let outcome = pulled.commit(&self.service);
+                self.log_written(&pulled.file().lock(), &outcome);
                 outcome?;
             }
         }
         Ok(RootAnswer::Ok(Vec::new()))
+    }
+
+    fn log_written(&self, written: &WrittenFile, outcome: &RootOutcome<()>) {
+        let (status, reason) = match outcome {
+            Ok(()) => (200, None),
+            Err(RootFailure::Refused(code, reason)) => (failure::status_of(*code), Some(reason.clone())),
+            Err(RootFailure::Broken(error)) => (500, Some(error.to_string())),
+        };
+        self.log("write", &written.shown, status, reason.as_deref(), written.received_bytes, written.opened);
     }
 }

@@ -7,6 +7,10 @@ use xroot::{ErrorCode, QueryKind, RootAnswer, RootPath, StreamId};
 use super::checksum::OFFERED;
 use super::connection::RootConnection;
 use super::failure::{RootFailure, RootOutcome, refuse};
+use super::files::RootFile;
+
+/// The query about an open file that cancels its third-party copy.
+const CANCEL_COPY: &[u8] = b"ofs.tpc cancel";
 
 /// A text as an answer.
 pub(super) fn text(text: &str) -> RootAnswer {
@@ -19,7 +23,7 @@ impl RootConnection {
         &mut self,
         stream: StreamId,
         kind: u16,
-        _file: FileHandle,
+        file: FileHandle,
         about: &[u8],
     ) -> RootOutcome<RootAnswer> {
         let place = || RootPath::parse(about).map_err(RootFailure::from);
@@ -37,11 +41,23 @@ impl RootConnection {
                 Ok(text(&facts))
             }
             Some(QueryKind::Prepare) => self.prepared(about),
+            Some(QueryKind::OpaqueOfFile) => self.control_file(file, about),
             Some(QueryKind::Statistics) => {
                 let version = env!("CARGO_PKG_VERSION");
                 Ok(text(&format!("<statistics ver=\"longhaul {version}\"></statistics>")))
             }
             _ => Err(refuse(ErrorCode::Unsupported, format!("this node does not answer queries of the kind {kind}"))),
+        }
+    }
+
+    /// Controls an open file: a third-party copy can be cancelled.
+    fn control_file(&self, file: FileHandle, about: &[u8]) -> RootOutcome<RootAnswer> {
+        match &*self.session()?.files.get(file)? {
+            RootFile::Pulled(pulled) if about.strip_suffix(b"\0").unwrap_or(about) == CANCEL_COPY => {
+                pulled.cancel();
+                Ok(RootAnswer::Ok(Vec::new()))
+            }
+            _ => Err(refuse(ErrorCode::Unsupported, "this node knows no such query about an open file")),
         }
     }
 
@@ -67,6 +83,7 @@ impl RootConnection {
             "readv_ior_max" => xroot::limits::VECTOR_PART_BYTES_MAX.to_string(),
             "readv_iov_max" => xroot::limits::VECTOR_PARTS_MAX.to_string(),
             "role" => "server".to_owned(),
+            "tpc" => "1".to_owned(),
             "sitename" => crate::fireflies::host_name(),
             "version" => concat!("longhaul/", env!("CARGO_PKG_VERSION")).to_owned(),
             "fattr" => {

@@ -17,6 +17,15 @@ use super::streams::BoundStream;
 /// Principals that a session has shown by tokens in paths: clients send the same token with every path.
 const PRINCIPALS_MAX: usize = 16;
 
+/// What a client says about itself.
+#[derive(Clone, Default)]
+pub(super) struct ClientName {
+    /// `PROGRAM USER.PID`, for logs.
+    pub shown: String,
+    /// `USER.PID`.
+    pub login_name: String,
+}
+
 /// A session.
 pub(super) struct RootSession {
     pub id: SessionId,
@@ -24,6 +33,8 @@ pub(super) struct RootSession {
     pub peer: IpAddr,
     /// What the client says about itself, for logs.
     pub client: String,
+    /// `USER.PID`, as the client says.
+    pub login_name: String,
     pub principal: Arc<Principal>,
     pub files: OpenFiles,
     streams: Mutex<Vec<Option<Arc<BoundStream>>>>,
@@ -42,11 +53,12 @@ struct Outbox {
 }
 
 impl RootSession {
-    pub fn new(id: SessionId, peer: IpAddr, client: String, principal: Principal) -> RootSession {
+    pub fn new(id: SessionId, peer: IpAddr, client: ClientName, principal: Principal) -> RootSession {
         RootSession {
             id,
             peer,
-            client,
+            client: client.shown,
+            login_name: client.login_name,
             principal: Arc::new(principal),
             files: OpenFiles::default(),
             streams: Mutex::default(),
@@ -115,6 +127,11 @@ impl RootSession {
     /// Notes that another thread makes an answer.
     pub fn begin_answer(&self) {
         self.outbox.lock().pending += 1;
+    }
+
+    /// Notes that no other thread makes an answer after all.
+    pub fn forget_answer(&self) {
+        self.outbox.lock().pending -= 1;
     }
 
     /// Hands over the answer of another thread.

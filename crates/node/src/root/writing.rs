@@ -165,10 +165,11 @@ impl RootConnection {
     }
 
     /// Flushes a file.
-    pub(super) fn sync(&mut self, file: FileHandle) -> RootOutcome<RootAnswer> {
-        let file = self.session()?.files.get(file)?;
-        if let Ok(written) = file.written() {
-            written.lock().flush()?;
+    pub(super) fn sync(&mut self, stream: StreamId, file: FileHandle) -> RootOutcome<RootAnswer> {
+        match &*self.session()?.files.get(file)? {
+            RootFile::Read(_) => {}
+            RootFile::Written(written) => written.lock().flush()?,
+            RootFile::Pulled(pulled) => return self.sync_pulled(stream, pulled),
         }
         Ok(RootAnswer::Ok(Vec::new()))
     }

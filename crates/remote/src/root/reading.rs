@@ -23,14 +23,73 @@ use crate::range_source::{MemberFailure, RangeSource, ReadHandle};
 use crate::request_error::RequestError;
 
 /// Bytes of one request: a chunk that is read ahead. Each request costs a round trip.
-const REQUEST_BYTES: u64 = crate::ahead::CHUNK_BYTES;
+pub(super) const REQUEST_BYTES: u64 = crate::ahead::CHUNK_BYTES;
 /// How often a page is asked for again whose checksum is wrong.
-const REPEATS_MAX: u32 = 3;
+pub(super) const REPEATS_MAX: u32 = 3;
 
 /// Opens a file for reading.
 pub(super) fn open(root: &Root, path: &RelPath, facts: Facts) -> RemoteFile {
     let stat = facts.stat(root.host(), path);
     RemoteFile::new(RootFile::new(root, path, facts), stat)
+}
+
+/// The answer of a server that is asked to open a file.
+pub(super) enum Opening {
+    Opened(OpenAnswer),
+    /// Another server has it.
+    Elsewhere(RootTarget),
+}
+
+impl Root {
+    /// Opens a file for reading on a connection to a server.
+    pub(super) fn open_on(
+        &self,
+        connection: &mut RootConnection,
+        path: &RelPath,
+        to: &RootTarget,
+    ) -> RootResult<Opening> {
+        let place = to.add_parameters(self.path(path)?);
+        let options = open_options::READ | open_options::RETURN_STAT;
+        match connection.ask(&RootRequest::Open { place, mode: 0, options })? {
+            RootReply::Done(body) => {
+                let open = OpenAnswer::parse(&body).map_err(|error| self.0.server.wrong(&error))?;
+                self.0.server.note_transport(connection);
+                Ok(Opening::Opened(open))
+            }
+            RootReply::Elsewhere(next) => Ok(Opening::Elsewhere(next)),
+        }
+    }
+
+    pub(super) fn redirects_too_often(&self) -> RequestError {
+        RequestError::protocol_error(format!("{} redirects too often", self.host()))
+    }
+
+    /// Checks that an answer to a read is not a refusal.
+    pub(super) fn check_part(&self, connection: &RootConnection, head: &AnswerHead, bytes: &[u8]) -> RootResult<()> {
+        if matches!(head.status, Status::Ok | Status::Partial) {
+            return Ok(());
+        }
+        match RootAnswer::parse(head, bytes) {
+            Ok(RootAnswer::Error { code, text }) => Err(connection::refusal(&connection.authority, code, &text)),
+            _ => Err(self.wrong("an answer that no read has")),
+        }
+    }
+
+    pub(super) fn wrong(&self, what: &'static str) -> RequestError {
+        self.0.server.wrong(&Malformed::Order(what))
+    }
+
+    /// The failure of a read with more or fewer bytes than were asked for.
+    pub(super) fn wrong_length(&self) -> RequestError {
+        let why = format!("{} sends fewer or more bytes than were asked for", self.host());
+        RequestError { fault: Fault::Storage, ..RequestError::protocol_error(why) }
+    }
+
+    /// The failure of a server whose bytes never have their checksums.
+    pub(super) fn damages(&self) -> RequestError {
+        let why = format!("{} sends bytes that do not have their checksums, again and again", self.host());
+        RequestError { fault: Fault::Integrity, ..RequestError::protocol_error(why) }
+    }
 }
 
 /// A file of a server.
@@ -62,24 +121,20 @@ impl RootFile {
                 let handle = *handle;
                 return Ok((connection, handle));
             }
-            let place = to.add_parameters(self.root.path(&self.path)?);
-            let options = open_options::READ | open_options::RETURN_STAT;
-            match connection.ask(&RootRequest::Open { place, mode: 0, options })? {
-                RootReply::Done(body) => {
-                    let open = OpenAnswer::parse(&body).map_err(|error| server.wrong(&error))?;
+            match self.root.open_on(&mut connection, &self.path, &to)? {
+                Opening::Opened(open) => {
                     self.check(&open)?;
                     self.note_open(&mut connection, open.file)?;
-                    server.note_transport(&connection);
                     *self.at.lock() = Some(to);
                     return Ok((connection, open.file));
                 }
-                RootReply::Elsewhere(next) => {
+                Opening::Elsewhere(next) => {
                     server.keep(connection);
                     to = next;
                 }
             }
         }
-        Err(RequestError::protocol_error(format!("{} redirects too often", self.root.host())))
+        Err(self.root.redirects_too_often())
     }
 
     /// Keeps a file open on a connection, and closes another one if there are many.
@@ -152,14 +207,14 @@ impl RootFile {
         let mut left = range.bytes as usize;
         loop {
             let AnswerPart::Body { head, bytes } = connection.receive(connection.silence())? else {
-                return Err(self.wrong("checksums where none were asked for"));
+                return Err(self.root.wrong("checksums where none were asked for"));
             };
             if head.stream != stream {
                 continue;
             }
-            self.check_part(connection, &head, &bytes)?;
+            self.root.check_part(connection, &head, &bytes)?;
             if bytes.len() > left || (head.status == Status::Ok && bytes.len() < left) {
-                return Err(self.short());
+                return Err(self.root.wrong_length());
             }
             left -= bytes.len();
             if !take(&bytes) {
@@ -190,8 +245,7 @@ impl RootFile {
                 data.damaged.extend(again.damaged);
             }
         }
-        let why = format!("{} sends bytes that do not have their checksums, again and again", self.root.host());
-        Err(RequestError { fault: Fault::Integrity, ..RequestError::protocol_error(why) })
+        Err(self.root.damages())
     }
 
     fn pages(&self, connection: &mut RootConnection, range: FileRange, is_repeated: bool) -> RootResult<CheckedBytes> {
@@ -200,8 +254,8 @@ impl RootFile {
         loop {
             match connection.receive(connection.silence())? {
                 AnswerPart::Body { head, bytes } if head.stream == stream => {
-                    self.check_part(connection, &head, &bytes)?;
-                    return Err(self.wrong("no checksums where they were asked for"));
+                    self.root.check_part(connection, &head, &bytes)?;
+                    return Err(self.root.wrong("no checksums where they were asked for"));
                 }
                 AnswerPart::Body { .. } => {}
                 AnswerPart::Pages { answer, .. } if answer.stream != stream => {}
@@ -210,36 +264,16 @@ impl RootFile {
                     let decoded = decoded.map_err(|error| self.root.0.server.wrong(&error))?;
                     let in_order = answer.offset == range.offset + data.bytes.len() as u64;
                     if !in_order || data.bytes.len() + decoded.bytes > range.bytes as usize {
-                        return Err(self.short());
+                        return Err(self.root.wrong_length());
                     }
                     data.bytes.extend_from_slice(&encoded[..decoded.bytes]);
                     data.damaged.extend(decoded.damaged);
                     if answer.is_last {
-                        return if data.bytes.len() == range.bytes as usize { Ok(data) } else { Err(self.short()) };
+                        return if data.bytes.len() == range.bytes as usize { Ok(data) } else { Err(self.root.wrong_length()) };
                     }
                 }
             }
         }
-    }
-
-    /// Checks that an answer is not a refusal.
-    fn check_part(&self, connection: &RootConnection, head: &AnswerHead, bytes: &[u8]) -> RootResult<()> {
-        if matches!(head.status, Status::Ok | Status::Partial) {
-            return Ok(());
-        }
-        match RootAnswer::parse(head, bytes) {
-            Ok(RootAnswer::Error { code, text }) => Err(connection::refusal(&connection.authority, code, &text)),
-            _ => Err(self.wrong("an answer that no read has")),
-        }
-    }
-
-    fn wrong(&self, what: &'static str) -> RequestError {
-        self.root.0.server.wrong(&Malformed::Order(what))
-    }
-
-    fn short(&self) -> RequestError {
-        let why = format!("{} sends fewer or more bytes than were asked for", self.root.host());
-        RequestError { fault: Fault::Storage, ..RequestError::protocol_error(why) }
     }
 }
 

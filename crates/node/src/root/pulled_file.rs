@@ -1,0 +1,308 @@
+//! Third-party copies to this node: a client opens the target with a key, and the node gets the file from the source by that key. The
+//! client syncs the file twice: the first time both sides agree, the second time the copy runs, and the answer follows at its end.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use model::checksum::Digest;
+use model::{Algorithm, RelPath};
+use parking_lot::Mutex;
+use remote::Root;
+use remote::root::RootSettings;
+use remote::server::Redirects;
+use web::Dialer;
+use xroot::third_party::CopySource;
+use xroot::{ErrorCode, RootAnswer, RootPath, RootUrl, StreamId};
+
+use super::RootService;
+use super::connection::RootConnection;
+use super::failure::{self, RootFailure, RootOutcome, refuse};
+use super::written_file::WrittenFile;
+
+/// How long a client waits for a copy, seconds.
+const COPY_S: u32 = 24 * 3600;
+/// Copies at once.
+const COPIES_MAX: usize = 64;
+/// Timeout for a connection to a source, and for a byte of it: the file may have to come from tape.
+const CONNECT_WITHIN: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_secs(600);
+
+/// A file that the node gets from another server.
+pub(super) struct PulledFile {
+    file: Mutex<WrittenFile>,
+    source: RootUrl,
+    size: Option<u64>,
+    checksum: Option<Digest>,
+    state: Mutex<PullState>,
+    is_cancelled: AtomicBool,
+}
+
+/// How far the copy is.
+#[derive(Default)]
+enum PullState {
+    /// The client has opened the target.
+    #[default]
+    Open,
+    /// It has synced it once, and goes to announce the copy at the source.
+    Agreed,
+    Running,
+    Ended(Result<(), (ErrorCode, String)>),
+}
+
+/// The copies that run.
+#[derive(Default)]
+pub(super) struct RunningCopies(AtomicUsize);
+
+/// The place of one copy among those that run.
+struct CopyPermit<'a>(&'a AtomicUsize);
+
+impl Drop for CopyPermit<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl RunningCopies {
+    fn permit(&self) -> Option<CopyPermit<'_>> {
+        let permit = CopyPermit(&self.0);
+        (self.0.fetch_add(1, Ordering::Relaxed) < COPIES_MAX).then_some(permit)
+    }
+}
+
+/// The address of the source, with the key by which this node opens the file there.
+///
+/// # Errors
+/// The client delegates a credential, which this node does not take, or the address is wrong.
+pub(super) fn source_address(source: &CopySource, target: &RootPath, origin: &str) -> RootOutcome<RootUrl> {
+    let Some(key) = source.key.as_deref().filter(|_| !source.is_delegated) else {
+        // With this number clients copy by themselves.
+        return Err(refuse(ErrorCode::FileSystem, "tpc not supported: this node takes no delegated credentials"));
+    };
+    let scheme = match source.scheme.as_deref() {
+        None | Some("root" | "xroot") => "root",
+        Some("roots" | "xroots") => "roots",
+        Some(other) => {
+            let reason = format!("tpc not supported: a copy by root:// has its source at root:// or roots://, not {other}://");
+            return Err(refuse(ErrorCode::FileSystem, reason));
+        }
+    };
+    let wrong = |_| refuse(ErrorCode::ArgInvalid, "the third-party copy names no source: tpc.src=HOST:PORT, tpc.lfn=PATH");
+    let mut address = RootUrl::parse(&format!("{scheme}://{}//", source.host)).map_err(wrong)?;
+    let path = match &source.path {
+        Some(path) => RootPath::parse(path.as_bytes())?.path,
+        None => target.path.clone(),
+    };
+    let with_own = source.parameters.iter().fold(RootPath::new(path), |place, (name, value)| place.with(name, value));
+    address.place = with_own.with("tpc.key", key).with("tpc.org", origin);
+    Ok(address)
+}
+
+/// The digest that a client states: `ALGORITHM:VALUE`. A name alone states none: the client compares by itself.
+///
+/// # Errors
+/// The node does not know the algorithm.
+fn stated_digest(text: &str) -> RootOutcome<Option<Digest>> {
+    let Some((name, value)) = text.split_once(':').filter(|(_, value)| !value.is_empty()) else { return Ok(None) };
+    let known: Option<Digest> = name.parse::<Algorithm>().ok().and_then(|_| format!("{name}:{value}").parse().ok());
+    known.map(Some).ok_or_else(|| refuse(ErrorCode::ArgInvalid, format!("{name}:{value} is no checksum that this node knows")))
+}
+
+/// The host of a client as servers of XRootD write it, which compare it letter by letter: its name, or the address in brackets.
+pub(super) fn host_of(address: IpAddr) -> String {
+    let address = address.to_canonical();
+    if address.is_loopback() {
+        return "localhost".into();
+    }
+    let name = dns_lookup::lookup_addr(&address).ok().filter(|name| name.parse::<IpAddr>().is_err());
+    name.unwrap_or_else(|| match address {
+        IpAddr::V4(v4) => format!("[::{v4}]"),
+        IpAddr::V6(v6) => format!("[{v6}]"),
+    })
+}
+
+impl PulledFile {
+    /// A file that is open to be pulled.
+    ///
+    /// # Errors
+    /// The checksum of the client is of an unknown kind.
+    pub fn new(file: WrittenFile, source: &CopySource, address: RootUrl) -> RootOutcome<PulledFile> {
+        Ok(PulledFile {
+            file: Mutex::new(file),
+            source: address,
+            size: source.size,
+            checksum: source.checksum.as_deref().map_or(Ok(None), stated_digest)?,
+            state: Mutex::default(),
+            is_cancelled: AtomicBool::new(false),
+        })
+    }
+
+    /// The file as far as it has come.
+    pub fn file(&self) -> &Mutex<WrittenFile> {
+        &self.file
+    }
+
+    /// Ends the copy, if it runs.
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives the file its name, if the copy has ended well.
+    ///
+    /// # Errors
+    /// It has not, or the store cannot commit the file.
+    pub fn commit(&self, service: &RootService) -> RootOutcome<()> {
+        self.cancel();
+        match &*self.state.lock() {
+            PullState::Ended(Ok(())) => self.file.lock().commit(service),
+            PullState::Ended(Err((code, reason))) => Err(refuse(*code, reason.clone())),
+            PullState::Open | PullState::Agreed | PullState::Running => {
+                Err(refuse(ErrorCode::Cancelled, "the file was closed before its third-party copy had ended"))
+            }
+        }
+    }
+
+    /// Gets the file.
+    fn pull(&self, service: &RootService) -> RootOutcome<()> {
+        let Some(_permit) = service.copies.permit() else {
+            let reason = format!("{COPIES_MAX} third-party copies run on this node; try again later");
+            return Err(refuse(ErrorCode::Overloaded, reason));
+        };
+        let dialling = service.dialling.load_full();
+        let dialer = Dialer {
+            tls: Arc::clone(&dialling.tls),
+            guard: Arc::clone(&dialling.guard),
+            prepare: None,
+            connect: CONNECT_WITHIN,
+            silence: SILENCE,
+        };
+        let settings = RootSettings {
+            dialer,
+            token: Arc::new(|| Ok(None)),
+            redirects: Redirects::SameKind,
+            patience: Duration::ZERO,
+        };
+        let path = self.source.place.path.clone();
+        let source = Root::new(settings, self.source.clone()).open_whole(&path)?;
+        let size = source.size();
+        if let Some(stated) = self.size.filter(|stated| *stated != size) {
+            let reason = format!("the source has {size} bytes, and the client announced {stated}");
+            return Err(refuse(ErrorCode::Conflict, reason));
+        }
+        source.read(&mut |offset, bytes| -> RootOutcome<()> {
+            if self.is_cancelled.load(Ordering::Relaxed) || service.services.is_stopping() {
+                return Err(refuse(ErrorCode::Cancelled, "the third-party copy was cancelled"));
+            }
+            let mut file = self.file.lock();
+            file.write(bytes, offset)?;
+            file.received(bytes.len());
+            Ok(())
+        })?;
+        self.compare(size)
+    }
+
+    /// Compares the file with its size and the checksum that the client stated.
+    fn compare(&self, size: u64) -> RootOutcome<()> {
+        let (read_back, arrived) = {
+            let file = self.file.lock();
+            if self.checksum.is_none() { (None, file.facts().size) } else {
+                let (source, arrived) = file.read_back()?;
+                (Some(source), arrived)
+            }
+        };
+        if arrived != size {
+            return Err(refuse(ErrorCode::Io, format!("{arrived} bytes arrived of {size}")));
+        }
+        let (Some(stated), Some(source)) = (self.checksum, read_back) else { return Ok(()) };
+        let found = store::digest::of_file(&*source, &RelPath::root(), &[stated.algorithm()])?;
+        if found.contains(&stated) {
+            return Ok(());
+        }
+        let found = found.first().map(ToString::to_string).unwrap_or_default();
+        Err(refuse(ErrorCode::Checksum, format!("checksum mismatch: the copy has {found}, and the client states {stated}")))
+    }
+}
+
+impl RootConnection {
+    /// Syncs a file that is pulled: the first time nothing happens, the second time the copy begins.
+    pub(super) fn sync_pulled(&mut self, stream: StreamId, file: &Arc<PulledFile>) -> RootOutcome<RootAnswer> {
+        let mut state = file.state.lock();
+        match &*state {
+            PullState::Open => {
+                *state = PullState::Agreed;
+                Ok(RootAnswer::Ok(Vec::new()))
+            }
+            PullState::Agreed => {
+                *state = PullState::Running;
+                drop(state);
+                self.begin_pull(stream, file)
+            }
+            PullState::Running => Err(refuse(ErrorCode::InProgress, "the third-party copy is under way")),
+            PullState::Ended(Ok(())) => Ok(RootAnswer::Ok(Vec::new())),
+            PullState::Ended(Err((code, reason))) => Err(refuse(*code, reason.clone())),
+        }
+    }
+
+    fn begin_pull(&self, stream: StreamId, file: &Arc<PulledFile>) -> RootOutcome<RootAnswer> {
+        let session = Arc::clone(self.session()?);
+        let (service, pulled) = (Arc::clone(&self.service), Arc::clone(file));
+        session.begin_answer();
+        let work = {
+            let session = Arc::clone(&session);
+            move || {
+                let ended = match pulled.pull(&service) {
+                    Ok(()) => Ok(()),
+                    Err(RootFailure::Refused(code, reason)) => Err((code, reason)),
+                    Err(RootFailure::Broken(error)) => Err((ErrorCode::Server, error.to_string())),
+                };
+                let answer = match &ended {
+                    Ok(()) => RootAnswer::Ok(Vec::new()),
+                    Err((code, reason)) => failure::answer(*code, reason),
+                };
+                *pulled.state.lock() = PullState::Ended(ended);
+                let answer = RootAnswer::Async { stream, answer: Box::new(answer) };
+                session.finish_answer(StreamId::default(), answer);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("root-copy".into()).spawn(work) {
+            session.forget_answer();
+            let reason = format!("no thread is free for the copy ({error}); try again later");
+            return Err(refuse(ErrorCode::Overloaded, reason));
+        }
+        Ok(RootAnswer::WaitForAnswer(COPY_S))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> CopySource {
+        let place = RootPath::parse(text.as_bytes()).unwrap();
+        let Ok(Some(xroot::third_party::CopyRole::Target(source))) = xroot::third_party::CopyRole::of(&place) else {
+            panic!("{text} is no target")
+        };
+        source
+    }
+
+    #[test]
+    fn the_address_of_a_source_has_the_key_and_the_client() {
+        let target = RootPath::parse(b"/data/t").unwrap();
+        let found = source("/t?tpc.key=k1&tpc.src=src.example:2094&tpc.lfn=/data/f&tpc.spr=roots");
+        let address = source_address(&found, &target, "ann.7@laptop").unwrap();
+        assert_eq!((address.host.as_str(), address.port, address.is_secure), ("src.example", 2094, true));
+        assert_eq!(address.place.to_bytes(), b"/data/f?tpc.key=k1&tpc.org=ann.7@laptop");
+        let delegated = source("/t?tpc.src=a:1&tpc.dlg=b:2&tpc.dlgon=1&tpc.lfn=/f");
+        assert!(source_address(&delegated, &target, "").is_err());
+        let other = source("/t?tpc.key=k1&tpc.src=a:1&tpc.spr=https");
+        assert!(source_address(&other, &target, "").is_err());
+    }
+
+    #[test]
+    fn a_stated_checksum_is_one_with_a_value() {
+        assert_eq!(stated_digest("adler32").unwrap(), None);
+        assert_eq!(stated_digest("adler32:091e01de").unwrap().unwrap().hex(), "091e01de");
+        assert!(stated_digest("crc64:00").is_err());
+    }
+}

@@ -1,0 +1,209 @@
+//! Reading a whole file over one connection, by requests that do not wait for the answers to earlier ones: the key of a third-party copy
+//! opens a file only once.
+
+use std::collections::VecDeque;
+
+use model::name::RelPath;
+use store::Result;
+use store::error::shown;
+use xroot::answer::{AnswerHead, CheckedAnswer};
+use xroot::head::FileHandle;
+use xroot::request::FileRange;
+use xroot::{RootRequest, Status, StreamId, pages};
+
+use super::Root;
+use super::connection::{AnswerPart, RootConnection, RootResult};
+use super::reading::{Opening, REPEATS_MAX, REQUEST_BYTES};
+use super::server::REDIRECTS_MAX;
+use crate::ahead::AHEAD;
+use crate::request_error::RequestError;
+
+/// Requests under way.
+const REQUESTS_MAX: usize = AHEAD as usize + 1;
+/// Requests for pages whose checksums were wrong, for each request of the file.
+const REPEATED_MAX: usize = 128;
+
+/// A file that is open to be read once.
+pub struct WholeRead {
+    root: Root,
+    path: RelPath,
+    connection: RootConnection,
+    file: FileHandle,
+    size: u64,
+}
+
+/// A request whose answer has not arrived, or not all of it.
+#[derive(Clone, Copy)]
+struct Asked {
+    stream: StreamId,
+    range: FileRange,
+    arrived: u32,
+    /// How often its pages were asked for before.
+    repeats: u32,
+}
+
+/// The requests under way, the oldest first.
+#[derive(Default)]
+struct Requests(VecDeque<Asked>);
+
+impl Requests {
+    /// Counts `bytes` more bytes of an answer. Returns its request as it was before; none if there is no such request.
+    fn arrived(&mut self, root: &Root, stream: StreamId, bytes: usize, is_last: bool) -> RootResult<Option<Asked>> {
+        let Some(at) = self.0.iter().position(|asked| asked.stream == stream) else { return Ok(None) };
+        let asked = &mut self.0[at];
+        let before = *asked;
+        let left = asked.range.bytes - asked.arrived;
+        if bytes as u64 > u64::from(left) || is_last && (bytes as u64) < u64::from(left) {
+            return Err(root.wrong_length());
+        }
+        asked.arrived += bytes as u32;
+        if is_last {
+            self.0.remove(at);
+        }
+        Ok(Some(before))
+    }
+}
+
+impl Root {
+    /// Opens a file to read it once, whole.
+    ///
+    /// # Errors
+    /// It cannot be opened, or the server does not say its size.
+    pub fn open_whole(&self, path: &RelPath) -> Result<WholeRead> {
+        self.try_open_whole(path).map_err(|failed| failed.into_store_error("open", path))
+    }
+
+    fn try_open_whole(&self, path: &RelPath) -> RootResult<WholeRead> {
+        let mut to = self.0.server.origin();
+        for _ in 0..=REDIRECTS_MAX {
+            let (mut connection, _) = self.0.server.connection(&to)?;
+            match self.open_on(&mut connection, path, &to)? {
+                Opening::Opened(open) => {
+                    let facts = open.facts.ok_or_else(|| self.wrong("a file without its size"))?;
+                    if facts.is_dir() {
+                        return Err(RequestError::config_error(format!("{} is a directory", shown(path))));
+                    }
+                    let (root, path) = (self.clone(), path.clone());
+                    return Ok(WholeRead { root, path, connection, file: open.file, size: facts.size });
+                }
+                Opening::Elsewhere(next) => to = next,
+            }
+        }
+        Err(self.redirects_too_often())
+    }
+}
+
+impl WholeRead {
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Reads all of it. `take` gets the bytes with their offsets, which may be out of order, and ends the reading by an error.
+    ///
+    /// # Errors
+    /// The server cannot read the file or breaks the protocol, the connection breaks, or `take` fails.
+    pub fn read<E: From<store::Error>>(
+        mut self,
+        take: &mut dyn FnMut(u64, &[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let path = self.path.clone();
+        let mut failed_taking = None;
+        let mut pass = |offset: u64, bytes: &[u8]| match take(offset, bytes) {
+            Ok(()) => true,
+            Err(error) => {
+                failed_taking = Some(error);
+                false
+            }
+        };
+        let read = self.read_all(&mut pass);
+        match (failed_taking, read) {
+            (Some(error), _) => Err(error),
+            (None, Err(failed)) => Err(failed.into_store_error("read", &path).into()),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+
+    fn read_all(&mut self, pass: &mut dyn FnMut(u64, &[u8]) -> bool) -> RootResult<()> {
+        let mut requests = Requests::default();
+        let mut next = 0;
+        loop {
+            while requests.0.len() < REQUESTS_MAX && next < self.size {
+                let bytes = (self.size - next).min(REQUEST_BYTES) as u32;
+                self.ask(&mut requests, next, bytes, 0)?;
+                next += u64::from(bytes);
+            }
+            if requests.0.is_empty() {
+                return Ok(());
+            }
+            let goes_on = match self.connection.receive(self.connection.silence())? {
+                AnswerPart::Body { head, bytes } => self.bytes(&mut requests, &head, &bytes, pass)?,
+                AnswerPart::Pages { answer, mut encoded } => self.pages(&mut requests, &answer, &mut encoded, pass)?,
+            };
+            if !goes_on {
+                return Ok(());
+            }
+        }
+    }
+
+    fn ask(&mut self, requests: &mut Requests, offset: u64, bytes: u32, repeats: u32) -> RootResult<()> {
+        let range = FileRange { file: self.file, offset, bytes, path_id: 0 };
+        let request = if self.connection.has_pages() {
+            RootRequest::PageRead { range, is_repeated: repeats > 0 }
+        } else {
+            RootRequest::Read(range)
+        };
+        let stream = self.connection.send(&request)?;
+        requests.0.push_back(Asked { stream, range, arrived: 0, repeats });
+        Ok(())
+    }
+
+    /// Passes bytes without checksums on.
+    fn bytes(
+        &self,
+        requests: &mut Requests,
+        head: &AnswerHead,
+        bytes: &[u8],
+        pass: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> RootResult<bool> {
+        self.root.check_part(&self.connection, head, bytes)?;
+        if self.connection.has_pages() {
+            return Err(self.root.wrong("no checksums where they were asked for"));
+        }
+        let asked = requests.arrived(&self.root, head.stream, bytes.len(), head.status == Status::Ok)?;
+        Ok(asked.is_none_or(|asked| pass(asked.range.offset + u64::from(asked.arrived), bytes)))
+    }
+
+    /// Passes pages on whose checksums are right, and asks for the others again.
+    fn pages(
+        &mut self,
+        requests: &mut Requests,
+        answer: &CheckedAnswer,
+        encoded: &mut Vec<u8>,
+        pass: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> RootResult<bool> {
+        let decoded = pages::decode(answer.offset, encoded).map_err(|error| self.root.0.server.wrong(&error))?;
+        let asked = requests.arrived(&self.root, answer.stream, decoded.bytes, answer.is_last)?;
+        let Some(asked) = asked else { return Ok(true) };
+        if answer.offset != asked.range.offset + u64::from(asked.arrived) {
+            return Err(self.root.wrong_length());
+        }
+        let is_beyond = asked.repeats >= REPEATS_MAX || requests.0.len() >= REQUESTS_MAX + REPEATED_MAX;
+        if !decoded.damaged.is_empty() && is_beyond {
+            return Err(self.root.damages());
+        }
+        let end = answer.offset + decoded.bytes as u64;
+        let mut at = answer.offset;
+        for (offset, bytes) in decoded.damaged.into_iter().chain([(end, 0)]) {
+            let sound = &encoded[(at - answer.offset) as usize..(offset - answer.offset) as usize];
+            if !sound.is_empty() && !pass(at, sound) {
+                return Ok(false);
+            }
+            if bytes > 0 {
+                self.ask(requests, offset, bytes, asked.repeats + 1)?;
+            }
+            at = offset + u64::from(bytes);
+        }
+        Ok(true)
+    }
+}
