@@ -43,14 +43,14 @@ pub fn locate(paths: &[PathLoss<'_>]) -> Vec<Option<String>> {
         let since = path.loss.latest()?.since;
         let near: BTreeSet<usize> = path.segments.iter().flat_map(|name| &over[name.as_str()]).copied().collect();
         let near: Vec<&PathLoss<'_>> = near.into_iter().map(|at| &paths[at]).collect();
-        Some(Counts::since(since, &near).blame(&path.segments))
+        Some(LossCounts::since(since, &near).blame(&path.segments))
     };
     paths.iter().map(blamed).collect()
 }
 
 /// Packets since a time, by path and by segment. A burst of lost packets counts as one.
 #[derive(Debug, Default)]
-struct Counts<'a> {
+struct LossCounts<'a> {
     /// The paths that lost packets.
     lossy: Vec<LossyPath>,
     segments: Vec<SegmentCounts>,
@@ -59,7 +59,7 @@ struct Counts<'a> {
 
 #[derive(Debug)]
 struct LossyPath {
-    /// Places in [`Counts::segments`].
+    /// Places in [`LossCounts::segments`].
     segments: Vec<usize>,
     lost: f64,
     sent: f64,
@@ -69,7 +69,7 @@ struct LossyPath {
 struct SegmentCounts {
     /// Packets of all paths over it.
     sent: f64,
-    /// The paths over it that lost packets: places in [`Counts::lossy`].
+    /// The paths over it that lost packets: places in [`LossCounts::lossy`].
     lossy: Vec<usize>,
 }
 
@@ -96,10 +96,10 @@ fn likelier(a: &Explanation, b: &Explanation) -> std::cmp::Ordering {
     a.log_likelihood.total_cmp(&b.log_likelihood)
 }
 
-impl<'a> Counts<'a> {
-    fn since(since: i64, paths: &[&'a PathLoss<'_>]) -> Counts<'a> {
+impl<'a> LossCounts<'a> {
+    fn since(since: i64, paths: &[&'a PathLoss<'_>]) -> LossCounts<'a> {
         let burst = burst(since, paths);
-        let mut counts = Counts::default();
+        let mut counts = LossCounts::default();
         for path in paths {
             let (lost, sent) = path.loss.since(since);
             let (lost, sent) = (lost as f64 / burst, sent as f64 / burst);
@@ -252,14 +252,14 @@ mod tests {
     type Faults<'a> = &'a [(&'a str, f64)];
 
     /// Three sites in the west (0, 1, 2) and three in the east, with one segment between them in each direction; all pairs are measured.
-    struct Mesh {
+    struct DrawnMesh {
         paths: Vec<(Vec<String>, Loss)>,
         random: fastrand::Rng,
         now: i64,
     }
 
-    impl Mesh {
-        fn new(seed: u64) -> Mesh {
+    impl DrawnMesh {
+        fn new(seed: u64) -> DrawnMesh {
             let between = |from: usize, to: usize| match (from < 3, to < 3) {
                 (true, false) => "core".to_owned(),
                 (false, true) => "core (back)".to_owned(),
@@ -268,7 +268,7 @@ mod tests {
             let pairs = (0..6).flat_map(|from| (0..6).map(move |to| (from, to))).filter(|(from, to)| from != to);
             let path =
                 |(from, to)| (vec![format!("{from} out"), between(from, to), format!("{to} in")], Loss::new(1.0));
-            Mesh { paths: pairs.map(path).collect(), random: fastrand::Rng::with_seed(seed), now: 0 }
+            DrawnMesh { paths: pairs.map(path).collect(), random: fastrand::Rng::with_seed(seed), now: 0 }
         }
 
         /// Lets minutes pass in which segments lose each packet with a chance, or bursts of `burst` packets.
@@ -309,7 +309,7 @@ mod tests {
     /// The scores of ten meshes together: faults for some minutes, then others; then how well the last ones are located.
     fn located(rounds: &[(i64, Faults<'_>, u64)]) -> (usize, usize) {
         let all = (0..10).map(|seed| {
-            let mut mesh = Mesh::new(seed);
+            let mut mesh = DrawnMesh::new(seed);
             rounds.iter().for_each(|(minutes, faults, burst)| mesh.pass(*minutes, faults, *burst));
             mesh.score(rounds[rounds.len() - 1].1)
         });
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn no_path_is_blamed_without_a_finding() {
-        let mut mesh = Mesh::new(1);
+        let mut mesh = DrawnMesh::new(1);
         mesh.pass(200, &[], 1);
         assert!(mesh.blamed().is_empty());
     }

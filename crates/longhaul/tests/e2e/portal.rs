@@ -69,7 +69,7 @@ fn hdf5() -> Vec<u8> {
 }
 
 /// A hub with two nodes as endpoints, and an upload of more than one part.
-struct Collaboration {
+struct PortalSetup {
     hub: Hub,
     one: Node,
     two: Node,
@@ -77,8 +77,8 @@ struct Collaboration {
     dir: TempDir,
 }
 
-impl Collaboration {
-    fn start() -> Collaboration {
+impl PortalSetup {
+    fn start() -> PortalSetup {
         let hub = Hub::start(&[]);
         let node =
             || Setup::new().data_export("rw").with_macaroons().arg("--allow-origin").arg(hub.url.clone()).start();
@@ -97,7 +97,7 @@ impl Collaboration {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("large.dat"), pattern(LARGE_BYTES)).unwrap();
         let operator = hub.grant(&["--role", "operator", "--name", "ann", "--community", ""]);
-        Collaboration { hub, one, two, operator, dir }
+        PortalSetup { hub, one, two, operator, dir }
     }
 
     /// Runs a test of the pages; `more` are further environment variables.
@@ -118,7 +118,7 @@ impl Collaboration {
 #[test]
 fn people_move_change_and_share_data_by_the_portal() {
     let Some(portal) = portal("portal::people_move_change_and_share_data_by_the_portal") else { return };
-    let all = Collaboration::start();
+    let all = PortalSetup::start();
     all.run(&portal, "tests/portal.mjs", &[("SCENES", "firstTransfer,twoPanes,filesChanged,sharing")]);
     assert_eq!(fs::read(all.two.data("run/f4")).unwrap(), pattern(100_000));
     assert_eq!(fs::read(all.two.data("run/invoice\u{202e}fdp.exe")).unwrap(), b"turned");
@@ -131,7 +131,7 @@ fn people_move_change_and_share_data_by_the_portal() {
 #[test]
 fn operators_run_a_collaboration_by_the_portal() {
     let Some(portal) = portal("portal::operators_run_a_collaboration_by_the_portal") else { return };
-    let mut all = Collaboration::start();
+    let mut all = PortalSetup::start();
     all.run(&portal, "tests/portal.mjs", &[("SCENES", "datasets,operation,planning,exercises,errors,strangers")]);
     assert!(!all.two.data("run-stolen").exists(), "a page of another site moved something");
     let gone = all.two.at("data/");
