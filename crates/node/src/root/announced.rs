@@ -45,7 +45,10 @@ impl AnnouncedCopies {
         let mut known = self.0.lock();
         known.retain(|_, (until, _)| *until > now);
         if key.len() > KEY_CHARS_MAX || known.contains_key(&key) {
-            return Err(refuse(ErrorCode::ArgInvalid, "the key of the third-party copy is too long, or used by another one"));
+            return Err(refuse(
+                ErrorCode::ArgInvalid,
+                "the key of the third-party copy is too long, or used by another one",
+            ));
         }
         if known.len() >= ANNOUNCED_MAX {
             return Err(refuse(ErrorCode::Overloaded, "too many third-party copies begin at once; try again later"));
@@ -65,7 +68,8 @@ impl AnnouncedCopies {
             return Err(refuse(ErrorCode::NotAuthorized, reason));
         };
         if !is_address_of(&copy.target, peer) {
-            let reason = format!("the client has announced a copy to {}, which does not have the address {peer}", copy.target);
+            let reason =
+                format!("the client has announced a copy to {}, which does not have the address {peer}", copy.target);
             return Err(refuse(ErrorCode::NotAuthorized, reason));
         }
         Ok(copy.principal)
@@ -109,7 +113,9 @@ mod tests {
         assert!(copies.add("k".into(), copy("192.0.2.7"), None).is_err(), "the key is in use");
         assert!(copies.take("k", &place, here).is_ok());
         assert!(refused(copies.take("k", &place, here)), "the key is used");
-        for (target, lifetime_s, path) in [("192.0.2.8", None, "f"), ("192.0.2.7", Some(0), "f"), ("192.0.2.7", None, "g")] {
+        for (target, lifetime_s, path) in
+            [("192.0.2.8", None, "f"), ("192.0.2.7", Some(0), "f"), ("192.0.2.7", None, "g")]
+        {
             copies.add("k".into(), copy(target), lifetime_s).unwrap();
             let place = ExportPath { path: path.into(), ..place.clone() };
             assert!(refused(copies.take("k", &place, here)), "{target} {lifetime_s:?} {path}");
@@ -119,7 +125,9 @@ mod tests {
     #[test]
     fn hosts_are_compared_by_their_addresses() {
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
-        for (host, of) in [("192.0.2.7:1094", "192.0.2.7"), ("[2001:db8::1]:1094", "2001:db8::1"), ("2001:db8::1", "2001:db8::1")] {
+        for (host, of) in
+            [("192.0.2.7:1094", "192.0.2.7"), ("[2001:db8::1]:1094", "2001:db8::1"), ("2001:db8::1", "2001:db8::1")]
+        {
             assert!(is_address_of(host, address(of)), "{host}");
         }
         assert!(is_address_of("localhost:1094", address("::ffff:127.0.0.1")));

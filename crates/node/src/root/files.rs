@@ -13,8 +13,8 @@ use xroot::entry::EntryFacts;
 use xroot::head::FileHandle;
 
 use super::failure::{RootOutcome, refuse};
-use super::resolved::{ExportPath, facts};
 use super::pulled_file::PulledFile;
+use super::resolved::{ExportPath, facts};
 use super::written_file::WrittenFile;
 use crate::fireflies::FlowGuard;
 use crate::meters::WorkMeter;
@@ -123,7 +123,9 @@ impl RootFile {
         match self {
             RootFile::Written(file) => Ok(file),
             RootFile::Read(_) => Err(refuse(ErrorCode::NotAuthorized, "the file is open for reading only")),
-            RootFile::Pulled(_) => Err(refuse(ErrorCode::InvalidRequest, "the bytes of this file come by a third-party copy")),
+            RootFile::Pulled(_) => {
+                Err(refuse(ErrorCode::InvalidRequest, "the bytes of this file come by a third-party copy"))
+            }
         }
     }
 }

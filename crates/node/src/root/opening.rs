@@ -140,13 +140,7 @@ impl RootConnection {
     }
 
     /// Opens the target of a third-party copy.
-    fn open_to_pull(
-        &self,
-        place: &RootPath,
-        mode: u16,
-        options: u16,
-        source: &CopySource,
-    ) -> RootOutcome<RootFile> {
+    fn open_to_pull(&self, place: &RootPath, mode: u16, options: u16, source: &CopySource) -> RootOutcome<RootFile> {
         let session = self.session()?;
         let origin = format!("{}@{}", session.login_name, pulled_file::host_of(self.peer.ip()));
         let address = pulled_file::source_address(source, place, &origin)?;

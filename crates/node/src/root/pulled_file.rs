@@ -84,11 +84,13 @@ pub(super) fn source_address(source: &CopySource, target: &RootPath, origin: &st
         None | Some("root" | "xroot") => "root",
         Some("roots" | "xroots") => "roots",
         Some(other) => {
-            let reason = format!("tpc not supported: a copy by root:// has its source at root:// or roots://, not {other}://");
+            let reason =
+                format!("tpc not supported: a copy by root:// has its source at root:// or roots://, not {other}://");
             return Err(refuse(ErrorCode::FileSystem, reason));
         }
     };
-    let wrong = |_| refuse(ErrorCode::ArgInvalid, "the third-party copy names no source: tpc.src=HOST:PORT, tpc.lfn=PATH");
+    let wrong =
+        |_| refuse(ErrorCode::ArgInvalid, "the third-party copy names no source: tpc.src=HOST:PORT, tpc.lfn=PATH");
     let mut address = RootUrl::parse(&format!("{scheme}://{}//", source.host)).map_err(wrong)?;
     let path = match &source.path {
         Some(path) => RootPath::parse(path.as_bytes())?.path,
@@ -106,7 +108,9 @@ pub(super) fn source_address(source: &CopySource, target: &RootPath, origin: &st
 fn stated_digest(text: &str) -> RootOutcome<Option<Digest>> {
     let Some((name, value)) = text.split_once(':').filter(|(_, value)| !value.is_empty()) else { return Ok(None) };
     let known: Option<Digest> = name.parse::<Algorithm>().ok().and_then(|_| format!("{name}:{value}").parse().ok());
-    known.map(Some).ok_or_else(|| refuse(ErrorCode::ArgInvalid, format!("{name}:{value} is no checksum that this node knows")))
+    known
+        .map(Some)
+        .ok_or_else(|| refuse(ErrorCode::ArgInvalid, format!("{name}:{value} is no checksum that this node knows")))
 }
 
 /// The host of a client as servers of XRootD write it, which compare it letter by letter: its name, or the address in brackets.
@@ -206,7 +210,9 @@ impl PulledFile {
     fn compare(&self, size: u64) -> RootOutcome<()> {
         let (read_back, arrived) = {
             let file = self.file.lock();
-            if self.checksum.is_none() { (None, file.facts().size) } else {
+            if self.checksum.is_none() {
+                (None, file.facts().size)
+            } else {
                 let (source, arrived) = file.read_back()?;
                 (Some(source), arrived)
             }
@@ -220,7 +226,10 @@ impl PulledFile {
             return Ok(());
         }
         let found = found.first().map(ToString::to_string).unwrap_or_default();
-        Err(refuse(ErrorCode::Checksum, format!("checksum mismatch: the copy has {found}, and the client states {stated}")))
+        Err(refuse(
+            ErrorCode::Checksum,
+            format!("checksum mismatch: the copy has {found}, and the client states {stated}"),
+        ))
     }
 }
 

@@ -269,7 +269,11 @@ impl RootFile {
                     data.bytes.extend_from_slice(&encoded[..decoded.bytes]);
                     data.damaged.extend(decoded.damaged);
                     if answer.is_last {
-                        return if data.bytes.len() == range.bytes as usize { Ok(data) } else { Err(self.root.wrong_length()) };
+                        return if data.bytes.len() == range.bytes as usize {
+                            Ok(data)
+                        } else {
+                            Err(self.root.wrong_length())
+                        };
                     }
                 }
             }
