@@ -5,145 +5,25 @@
 #[allow(dead_code, reason = "each test program uses its part")]
 #[path = "support/open_node.rs"]
 mod open_node;
+#[allow(dead_code, reason = "each test program uses its part")]
+#[path = "support/root_client.rs"]
+mod root_client;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use open_node::OpenNode;
-use xroot::answer::{AnswerHead, CheckedAnswer, LoginAnswer, OpenAnswer};
+use root_client::{PATIENCE, RootClient, RootMessage, path, range};
+use xroot::answer::OpenAnswer;
 use xroot::codes::open_options;
-use xroot::credentials::{CredentialKind, write_name};
 use xroot::head::{FileHandle, SessionId};
 use xroot::login::HELLO;
 use xroot::place::FileOrPath;
 use xroot::request::{FileRange, Purpose, VectorPart};
-use xroot::{ErrorCode, Malformed, RootAnswer, RootPath, RootRequest, Status, StreamId};
+use xroot::{ErrorCode, Malformed, RootAnswer, RootPath, RootRequest, StreamId};
 
-/// How long something may take that takes a moment.
-const PATIENCE: Duration = Duration::from_secs(60);
 const NEW_FILE: u16 = open_options::NEW | open_options::UPDATE | open_options::MAKE_PATH;
 const REPLACE: u16 = open_options::DELETE | open_options::UPDATE;
-
-/// A connection of a client.
-struct RootClient {
-    socket: TcpStream,
-    session: SessionId,
-}
-
-/// What a server sent.
-#[derive(Debug)]
-enum RootMessage {
-    Answer(RootAnswer),
-    Pages(CheckedAnswer, Vec<u8>),
-}
-
-fn path(text: &str) -> RootPath {
-    RootPath::parse(text.as_bytes()).unwrap()
-}
-
-fn range(file: FileHandle, offset: u64, bytes: usize) -> FileRange {
-    FileRange { file, offset, bytes: bytes as u32, path_id: 0 }
-}
-
-impl RootClient {
-    /// A connection that has said hello.
-    fn connect(node: &OpenNode) -> RootClient {
-        let mut socket = TcpStream::connect(node.address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.write_all(&HELLO).unwrap();
-        let mut client = RootClient { socket, session: SessionId([0; 16]) };
-        assert!(matches!(client.receive(), Some(RootMessage::Answer(RootAnswer::Ok(_)))));
-        client
-    }
-
-    /// A connection that has logged in.
-    fn log_in(node: &OpenNode) -> RootClient {
-        let mut client = RootClient::connect(node);
-        client.ask(&RootRequest::Protocol { version: 0x511, flags: 0, purpose: Purpose::Login });
-        let login = RootRequest::Login {
-            process: 7,
-            user: "ann".into(),
-            is_able_tls: true,
-            takes_async: true,
-            about: RootPath::default(),
-        };
-        let RootAnswer::Ok(body) = client.ask(&login) else { panic!("no login") };
-        client.session = LoginAnswer::parse(&body).unwrap().session;
-        let credential = write_name("ann", "users");
-        client.done(&RootRequest::Authenticate { kind: CredentialKind::NAME, credential });
-        client
-    }
-
-    fn send(&mut self, request: &RootRequest, data: &[u8]) {
-        self.socket.write_all(&[&request.to_bytes(StreamId([0, 1]))[..], data].concat()).unwrap();
-    }
-
-    /// The next message; none at the end of the connection.
-    fn receive(&mut self) -> Option<RootMessage> {
-        let mut head = [0; 8];
-        self.socket.read_exact(&mut head).ok()?;
-        let head = AnswerHead::parse(&head).unwrap();
-        let mut body = vec![0; head.bytes as usize];
-        self.socket.read_exact(&mut body).ok()?;
-        if head.status != Status::Checked {
-            return Some(RootMessage::Answer(RootAnswer::parse(&head, &body).unwrap()));
-        }
-        let answer = CheckedAnswer::parse(&body).unwrap();
-        let mut data = vec![0; answer.data_bytes as usize];
-        self.socket.read_exact(&mut data).ok()?;
-        Some(RootMessage::Pages(answer, data))
-    }
-
-    fn ask(&mut self, request: &RootRequest) -> RootAnswer {
-        self.ask_with(request, &[])
-    }
-
-    fn ask_with(&mut self, request: &RootRequest, data: &[u8]) -> RootAnswer {
-        self.send(request, data);
-        match self.receive() {
-            Some(RootMessage::Answer(answer)) => answer,
-            other => panic!("{request:?} was answered by {other:?}"),
-        }
-    }
-
-    /// Asks for something that is done.
-    #[track_caller]
-    fn done(&mut self, request: &RootRequest) -> Vec<u8> {
-        match self.ask(request) {
-            RootAnswer::Ok(body) => body,
-            other => panic!("{request:?} was answered by {other:?}"),
-        }
-    }
-
-    /// The number of the error with which a request is refused.
-    #[track_caller]
-    fn refused(&mut self, request: &RootRequest) -> ErrorCode {
-        match self.ask(request) {
-            RootAnswer::Error { code, .. } => ErrorCode::from_number(code).unwrap(),
-            other => panic!("{request:?} was answered by {other:?}"),
-        }
-    }
-
-    #[track_caller]
-    fn open(&mut self, name: &str, options: u16) -> FileHandle {
-        let body = self.done(&RootRequest::Open { place: path(name), mode: 0o644, options });
-        OpenAnswer::parse(&body).unwrap().file
-    }
-
-    fn write(&mut self, file: FileHandle, offset: u64, data: &[u8]) -> RootAnswer {
-        self.ask_with(&RootRequest::Write(range(file, offset, data.len())), data)
-    }
-
-    fn write_pages(&mut self, file: FileHandle, offset: u64, encoded: &[u8]) -> (CheckedAnswer, Vec<u8>) {
-        let request = RootRequest::PageWrite { range: range(file, offset, encoded.len()), is_repeated: false };
-        self.send(&request, encoded);
-        match self.receive() {
-            Some(RootMessage::Pages(answer, data)) => (answer, data),
-            other => panic!("{other:?}"),
-        }
-    }
-}
 
 fn files(node: &OpenNode) -> Vec<String> {
     let entries = std::fs::read_dir(node.path("data")).unwrap();

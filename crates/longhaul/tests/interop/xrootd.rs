@@ -131,6 +131,7 @@ fn config_text(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: bo
          all.adminpath {dir}/own\nall.pidpath {dir}/own\n\
          xrd.tls {certificate} {key}\nxrd.tlsca certdir {authorities}\n\
          xrootd.chksum max 2 adler32 crc32c md5\n\
+         ofs.tpc autorm ttl 15 60 pgm /usr/bin/xrdcp --server\n\
          xrd.protocol http:{port} libXrdHttp.so\nhttp.exthandler xrdtpc libXrdHttpTPC.so\n\
          http.cadir {authorities}\nhttp.cert {certificate}\nhttp.key {key}\n"
     );

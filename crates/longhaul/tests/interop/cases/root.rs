@@ -31,7 +31,27 @@ pub const CASES: &[Case] = &[
     Case::new(XRDCP, "token", "xrdcp with BEARER_TOKEN over roots://", "the file", token),
     Case::new(XRDCP, "token-in-path", "xrdcp of root://…?authz=Bearer%20…", "the file", token_in_path),
     Case::new(XRDCP, "no-token", "xrdcp without", "fails", no_token),
-    Case::new(XRDCP, "third-party", "xrdcp --tpc first from xrootd to us", "the file (by the client)", third_party),
+    Case::new(
+        XRDCP,
+        "third-party",
+        "xrdcp --tpc only from xrootd to us, from us to xrootd, and within us",
+        "the file, between the servers",
+        third_party,
+    ),
+    Case::new(
+        XRDCP,
+        "third-party-cautious",
+        "xrdcp --tpc only to a node that dials no local address",
+        "refused, no file",
+        third_party_cautious,
+    ),
+    Case::new(
+        XRDCP,
+        "third-party-delegate",
+        "xrdcp --tpc delegate first, which a node does not take",
+        "the file (by the client)",
+        third_party_delegate,
+    ),
     Case::new(XRDFS, "ls", "xrdfs ls, ls -l", "names; sizes", ls),
     Case::new(XRDFS, "ls-many", "xrdfs ls of 5,000 files", "all names", ls_many),
     Case::new(XRDFS, "stat", "xrdfs stat of a file, a directory, the root", "sizes and flags", stat),
@@ -210,10 +230,36 @@ fn no_token(context: &CaseContext) {
 }
 
 fn third_party(context: &CaseContext) {
-    let (ours, theirs, bytes) = (context.open(), context.stock(), pattern(5_000_000));
+    let (ours, theirs, bytes) = (context.open(), context.stock(), pattern(20_000_000));
+    let copy = |from: &str, to: &str| {
+        context.run(&[&XRD[..], &["--tpc", "only", "--cksum", "adler32:source", from, to]].concat()).expect_success();
+    };
     theirs.put("f", &bytes);
-    context.run(&[&XRD[..], &["--tpc", "first", &theirs.root("f"), &ours.root("g")]].concat()).expect_success();
-    assert!(ours.get("g") == bytes);
+    copy(&theirs.root("f"), &ours.root("g"));
+    assert!(ours.get("g") == bytes, "from xrootd to us");
+    copy(&ours.root("g"), &theirs.root("h"));
+    assert!(theirs.get("h") == bytes, "from us to xrootd");
+    copy(&ours.root("g"), &ours.root("i"));
+    assert!(ours.get("i") == bytes, "within us");
+    ours.put("empty", b"");
+    copy(&ours.root("empty"), &ours.root("j"));
+    assert!(ours.get("j").is_empty());
+}
+
+fn third_party_cautious(context: &CaseContext) {
+    let (cautious, theirs) = (context.cautious(), context.stock());
+    theirs.put("f", NINE);
+    let words = [&XRD[..], &["--tpc", "only", &theirs.root("f"), &cautious.root("g")]].concat();
+    context.run(&words).expect_failure();
+    assert!(!cautious.has("g"), "nothing is left");
+}
+
+fn third_party_delegate(context: &CaseContext) {
+    let (ours, theirs) = (context.open(), context.stock());
+    theirs.put("f", NINE);
+    let words = [&XRD[..], &["--tpc", "delegate", "first", &theirs.root("f"), &ours.root("g")]].concat();
+    context.run(&words).expect_success();
+    assert_eq!(ours.get("g"), NINE);
 }
 
 /// Runs xrdfs on a server.

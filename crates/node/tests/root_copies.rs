@@ -1,0 +1,134 @@
+//! Third-party copies by XRootD's protocol, message by message: keys that are used twice, are too old or are for another file, and copies
+//! that do not end well.
+
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+#[allow(dead_code, reason = "each test program uses its part")]
+#[path = "support/open_node.rs"]
+mod open_node;
+#[allow(dead_code, reason = "each test program uses its part")]
+#[path = "support/root_client.rs"]
+mod root_client;
+
+use open_node::OpenNode;
+use root_client::{RootClient, RootMessage, path};
+use xroot::codes::open_options;
+use xroot::head::FileHandle;
+use xroot::{ErrorCode, QueryKind, RootAnswer, RootRequest};
+
+const NEW_FILE: u16 = open_options::NEW | open_options::UPDATE | open_options::MAKE_PATH;
+
+fn open(name: &str, options: u16) -> RootRequest {
+    RootRequest::Open { place: path(name), mode: 0o644, options }
+}
+
+/// The target and its file, open and synced once.
+fn target(node: &OpenNode, source: &OpenNode, more: &str) -> (RootClient, FileHandle) {
+    let mut client = RootClient::log_in(node);
+    let name = format!("/data/g?tpc.key=k&tpc.src={}&tpc.lfn=/data/f&tpc.stage=copy{more}", source.address);
+    let file = client.open(&name, NEW_FILE);
+    client.done(&RootRequest::Sync(file));
+    (client, file)
+}
+
+/// Announces the copy at the source.
+fn announce(source: &OpenNode) -> (RootClient, FileHandle) {
+    let mut client = RootClient::log_in(source);
+    let file = client.open("/data/f?tpc.key=k&tpc.dst=127.0.0.1&tpc.stage=copy", open_options::READ);
+    (client, file)
+}
+
+/// Begins the copy, and waits for its end.
+fn copy(client: &mut RootClient, file: FileHandle) -> RootAnswer {
+    assert!(matches!(client.ask(&RootRequest::Sync(file)), RootAnswer::WaitForAnswer(_)));
+    match client.receive() {
+        Some(RootMessage::Answer(RootAnswer::Async { answer, .. })) => *answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn names(node: &OpenNode) -> Vec<String> {
+    let entries = std::fs::read_dir(node.path("data")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_node_gets_a_file_from_another_by_the_key_of_the_client() {
+    let (from, to) = (OpenNode::start("data"), OpenNode::start("data"));
+    // Several requests, the last of them with a part of a page.
+    let bytes: Vec<u8> = (0..40_000_001_u32).map(|at| (at / 9) as u8).collect();
+    std::fs::write(from.path("data/f"), &bytes).unwrap();
+    let (mut client, file) = target(&to, &from, "&oss.asize=40000001");
+    let _announced = announce(&from);
+    assert_eq!(copy(&mut client, file), RootAnswer::Ok(Vec::new()));
+    assert!(!to.path("data/g").exists(), "it has its name once it is closed");
+    client.done(&RootRequest::Close(file));
+    assert!(std::fs::read(to.path("data/g")).unwrap() == bytes);
+}
+
+#[test]
+fn a_key_opens_one_file_once() {
+    let node = OpenNode::start("data");
+    std::fs::write(node.path("data/f"), "abc").unwrap();
+    std::fs::write(node.path("data/other"), "abc").unwrap();
+    let mut target = RootClient::log_in(&node);
+    let fetch = |name: &str| open(&format!("/data/{name}?tpc.key=k&tpc.org=ann.7@localhost"), open_options::READ);
+    assert_eq!(target.refused(&fetch("f")), ErrorCode::NotAuthorized, "nobody has announced it");
+    let _announced = announce(&node);
+    assert!(matches!(target.ask(&fetch("f")), RootAnswer::Ok(_)));
+    assert_eq!(target.refused(&fetch("f")), ErrorCode::NotAuthorized, "a key is used once");
+    let _announced = announce(&node);
+    assert_eq!(target.refused(&fetch("other")), ErrorCode::NotAuthorized, "it is for another file");
+    let mut client = RootClient::log_in(&node);
+    client.open("/data/f?tpc.key=k2&tpc.dst=192.0.2.1", open_options::READ);
+    let fetch = open("/data/f?tpc.key=k2&tpc.org=ann.7@localhost", open_options::READ);
+    assert_eq!(target.refused(&fetch), ErrorCode::NotAuthorized, "the target is another host");
+}
+
+#[test]
+fn a_copy_that_does_not_end_well_leaves_no_file() {
+    let (from, to) = (OpenNode::start("data"), OpenNode::start("data"));
+    std::fs::write(from.path("data/f"), "abc").unwrap();
+    for (more, code) in [
+        ("&oss.asize=4", ErrorCode::Conflict),
+        ("&tpc.cks=adler32:00000001", ErrorCode::Checksum),
+        ("&tpc.scgi=tpc.key=other", ErrorCode::NotAuthorized),
+    ] {
+        let (mut client, file) = target(&to, &from, more);
+        // Without an announcement, the source knows no key.
+        let _announced = (code != ErrorCode::NotAuthorized).then(|| announce(&from));
+        let RootAnswer::Error { code: found, text } = copy(&mut client, file) else { panic!("{more}: it was copied") };
+        // What the source refuses is a failure of the source here.
+        let is_right = ErrorCode::from_number(found) == Some(code) || code == ErrorCode::NotAuthorized;
+        assert!(is_right, "{more}: {found} {text}");
+        assert!(matches!(client.ask(&RootRequest::Close(file)), RootAnswer::Error { .. }));
+        assert!(names(&to).is_empty(), "{more}: {:?}", names(&to));
+    }
+}
+
+#[test]
+fn a_copy_is_cancelled_and_its_file_takes_no_bytes_of_the_client() {
+    let (from, to) = (OpenNode::start("data"), OpenNode::start("data"));
+    let (mut client, file) = target(&to, &from, "");
+    let write = RootRequest::Write(root_client::range(file, 0, 3));
+    assert!(matches!(client.ask_with(&write, b"abc"), RootAnswer::Error { .. }));
+    let query = |text: &[u8]| RootRequest::Query { kind: QueryKind::OpaqueOfFile.number(), file, text: text.to_vec() };
+    assert_eq!(client.refused(&query(b"ofs.other")), ErrorCode::Unsupported);
+    client.done(&query(b"ofs.tpc cancel"));
+    assert_eq!(client.refused(&RootRequest::Close(file)), ErrorCode::Cancelled);
+    assert!(names(&to).is_empty());
+}
+
+#[test]
+fn credentials_are_not_delegated_and_roles_are_not_mixed() {
+    let node = OpenNode::start("data");
+    let mut client = RootClient::log_in(&node);
+    let delegated = open("/data/g?tpc.src=a:1&tpc.dlg=a:1&tpc.dlgon=1&tpc.lfn=/f", NEW_FILE);
+    assert_eq!(client.refused(&delegated), ErrorCode::FileSystem, "clients copy by themselves then");
+    for (name, options) in
+        [("/data/g?tpc.key=k&tpc.dst=a", NEW_FILE), ("/data/g?tpc.key=k&tpc.src=a:1", open_options::READ)]
+    {
+        assert_eq!(client.refused(&open(name, options)), ErrorCode::ArgInvalid, "{name}");
+    }
+    assert!(names(&node).is_empty());
+}
