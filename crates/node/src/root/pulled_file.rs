@@ -9,9 +9,8 @@ use std::time::Duration;
 use model::checksum::Digest;
 use model::{Algorithm, RelPath};
 use parking_lot::Mutex;
-use remote::Root;
 use remote::root::RootSettings;
-use remote::server::Redirects;
+use remote::{Redirects, Root};
 use web::Dialer;
 use xroot::third_party::CopySource;
 use xroot::{ErrorCode, RootAnswer, RootPath, RootUrl, StreamId};
@@ -194,16 +193,24 @@ impl PulledFile {
             let reason = format!("the source has {size} bytes, and the client announced {stated}");
             return Err(refuse(ErrorCode::Conflict, reason));
         }
-        source.read(&mut |offset, bytes| -> RootOutcome<()> {
-            if self.is_cancelled.load(Ordering::Relaxed) || service.services.is_stopping() {
-                return Err(refuse(ErrorCode::Cancelled, "the third-party copy was cancelled"));
-            }
-            let mut file = self.file.lock();
-            file.write(bytes, offset)?;
-            file.received(bytes.len());
-            Ok(())
+        let mut taken = Ok(());
+        source.read(&mut |offset, bytes| {
+            taken = self.take(service, offset, bytes);
+            taken.is_ok()
         })?;
+        taken?;
         self.compare(size)
+    }
+
+    /// Writes bytes of the source.
+    fn take(&self, service: &RootService, offset: u64, bytes: &[u8]) -> RootOutcome<()> {
+        if self.is_cancelled.load(Ordering::Relaxed) || service.services.is_stopping() {
+            return Err(refuse(ErrorCode::Cancelled, "the third-party copy was cancelled"));
+        }
+        let mut file = self.file.lock();
+        file.write(bytes, offset)?;
+        file.received(bytes.len());
+        Ok(())
     }
 
     /// Compares the file with its size and the checksum that the client stated.

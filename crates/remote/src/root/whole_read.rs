@@ -99,32 +99,16 @@ impl WholeRead {
         self.size
     }
 
-    /// Reads all of it. `take` gets the bytes with their offsets, which may be out of order, and ends the reading by an error.
+    /// Reads all of it. `take` gets the bytes with their offsets, which may be out of order, and ends the reading by `false`.
     ///
     /// # Errors
-    /// The server cannot read the file or breaks the protocol, the connection breaks, or `take` fails.
-    pub fn read<E: From<store::Error>>(
-        mut self,
-        take: &mut dyn FnMut(u64, &[u8]) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
+    /// The server cannot read the file or breaks the protocol, or the connection breaks.
+    pub fn read(mut self, take: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<()> {
         let path = self.path.clone();
-        let mut failed_taking = None;
-        let mut pass = |offset: u64, bytes: &[u8]| match take(offset, bytes) {
-            Ok(()) => true,
-            Err(error) => {
-                failed_taking = Some(error);
-                false
-            }
-        };
-        let read = self.read_all(&mut pass);
-        match (failed_taking, read) {
-            (Some(error), _) => Err(error),
-            (None, Err(failed)) => Err(failed.into_store_error("read", &path).into()),
-            (None, Ok(())) => Ok(()),
-        }
+        self.read_all(take).map_err(|failed| failed.into_store_error("read", &path))
     }
 
-    fn read_all(&mut self, pass: &mut dyn FnMut(u64, &[u8]) -> bool) -> RootResult<()> {
+    fn read_all(&mut self, take: &mut dyn FnMut(u64, &[u8]) -> bool) -> RootResult<()> {
         let mut requests = Requests::default();
         let mut next = 0;
         loop {
@@ -137,8 +121,8 @@ impl WholeRead {
                 return Ok(());
             }
             let goes_on = match self.connection.receive(self.connection.silence())? {
-                AnswerPart::Body { head, bytes } => self.bytes(&mut requests, &head, &bytes, pass)?,
-                AnswerPart::Pages { answer, mut encoded } => self.pages(&mut requests, &answer, &mut encoded, pass)?,
+                AnswerPart::Body { head, bytes } => self.bytes(&mut requests, &head, &bytes, take)?,
+                AnswerPart::Pages { answer, mut encoded } => self.pages(&mut requests, &answer, &mut encoded, take)?,
             };
             if !goes_on {
                 return Ok(());
@@ -164,14 +148,14 @@ impl WholeRead {
         requests: &mut Requests,
         head: &AnswerHead,
         bytes: &[u8],
-        pass: &mut dyn FnMut(u64, &[u8]) -> bool,
+        take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> RootResult<bool> {
         self.root.check_part(&self.connection, head, bytes)?;
         if self.connection.has_pages() {
             return Err(self.root.wrong("no checksums where they were asked for"));
         }
         let asked = requests.arrived(&self.root, head.stream, bytes.len(), head.status == Status::Ok)?;
-        Ok(asked.is_none_or(|asked| pass(asked.range.offset + u64::from(asked.arrived), bytes)))
+        Ok(asked.is_none_or(|asked| take(asked.range.offset + u64::from(asked.arrived), bytes)))
     }
 
     /// Passes pages on whose checksums are right, and asks for the others again.
@@ -179,8 +163,8 @@ impl WholeRead {
         &mut self,
         requests: &mut Requests,
         answer: &CheckedAnswer,
-        encoded: &mut Vec<u8>,
-        pass: &mut dyn FnMut(u64, &[u8]) -> bool,
+        encoded: &mut [u8],
+        take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> RootResult<bool> {
         let decoded = pages::decode(answer.offset, encoded).map_err(|error| self.root.0.server.wrong(&error))?;
         let asked = requests.arrived(&self.root, answer.stream, decoded.bytes, answer.is_last)?;
@@ -196,7 +180,7 @@ impl WholeRead {
         let mut at = answer.offset;
         for (offset, bytes) in decoded.damaged.into_iter().chain([(end, 0)]) {
             let sound = &encoded[(at - answer.offset) as usize..(offset - answer.offset) as usize];
-            if !sound.is_empty() && !pass(at, sound) {
+            if !sound.is_empty() && !take(at, sound) {
                 return Ok(false);
             }
             if bytes > 0 {
