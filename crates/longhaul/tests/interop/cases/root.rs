@@ -249,16 +249,16 @@ fn third_party(context: &CaseContext) {
 fn third_party_cautious(context: &CaseContext) {
     let (cautious, theirs) = (context.cautious(), context.stock());
     theirs.put("f", NINE);
-    let words = [&XRD[..], &["--tpc", "only", &theirs.root("f"), &cautious.root("g")]].concat();
-    context.run(&words).expect_failure();
+    let (from, to) = (theirs.root("f"), cautious.root("g"));
+    context.run(&[&XRD[..], &["--tpc", "only", &from, &to]].concat()).expect_failure();
     assert!(!cautious.has("g"), "nothing is left");
 }
 
 fn third_party_delegate(context: &CaseContext) {
     let (ours, theirs) = (context.open(), context.stock());
     theirs.put("f", NINE);
-    let words = [&XRD[..], &["--tpc", "delegate", "first", &theirs.root("f"), &ours.root("g")]].concat();
-    context.run(&words).expect_success();
+    let (from, to) = (theirs.root("f"), ours.root("g"));
+    context.run(&[&XRD[..], &["--tpc", "delegate", "first", &from, &to]].concat()).expect_success();
     assert_eq!(ours.get("g"), NINE);
 }
 
