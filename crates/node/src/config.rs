@@ -42,6 +42,8 @@ pub struct NodeConfig {
     pub responders: Responders,
     /// The address of the port for TWAMP-Control; none where it is not answered.
     pub twamp_listen: Option<SocketAddr>,
+    /// A further address at which it listens: clients of XRootD look for port 1094.
+    pub root_listen: Option<SocketAddr>,
     /// The networks that may read `/metrics` without a key, also in clear.
     pub metrics: Networks,
     /// The audit of the host's settings, for principals with a key; none where the node offers none.
@@ -71,6 +73,7 @@ impl NodeConfig {
             timeouts: Timeouts::default(),
             responders: Responders::default(),
             twamp_listen: None,
+            root_listen: None,
             metrics: Networks::default(),
             audit: None,
             web: WebConfig::default(),

@@ -74,6 +74,8 @@ fn ports(at: SocketAddr) -> io::Result<(TcpListener, io::Result<UdpSocket>)> {
 pub struct Node {
     server: Server<Port>,
     identity: NodeIdentity,
+    /// The port where clients of XRootD look for a server.
+    root_listener: Option<TcpListener>,
 }
 
 impl Node {
@@ -94,6 +96,7 @@ impl Node {
         let listen = |source| NodeError::Listen { address: config.listen, source };
         let (listener, datagrams) = ports(config.listen).map_err(listen)?;
         let address = listener.local_addr()?;
+        let root_listener = config.root_listen.map(root_listener).transpose()?;
         let configured = config.listen;
         let web = config.web.clone();
         let state = config.state.path().to_owned();
@@ -124,7 +127,7 @@ impl Node {
         let handle = server.downgrade();
         let count = move || handle.upgrade().map(|server| connection_counts(&server)).unwrap_or_default();
         server.service().services.meters.count_connections_by(count);
-        Ok(Node { server, identity })
+        Ok(Node { server, identity, root_listener })
     }
 
     /// Counts a reload that failed before [`Node::reload`], because the settings could not be read.
@@ -138,6 +141,14 @@ impl Node {
     /// The system call fails.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.server.address()
+    }
+
+    /// The address of the further port for clients of XRootD, if there is one.
+    ///
+    /// # Errors
+    /// The system call fails.
+    pub fn root_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.root_listener.as_ref().map(TcpListener::local_addr).transpose()
     }
 
     /// A handle that stops the node.
@@ -187,6 +198,7 @@ impl Node {
             // These threads end with the same wake-up, which stays set.
             scope.spawn(|| self.port().responders.serve_datagrams(stop.waker()));
             scope.spawn(|| self.port().responders.serve_twamp(stop.waker()));
+            scope.spawn(|| self.serve_root_port());
             scope.spawn(|| self.port().services.schedules.run());
             scope.spawn(|| expiry::run(&self.port().services));
             let served = self.server.run();
@@ -197,9 +209,25 @@ impl Node {
         Ok(())
     }
 
+    /// Serves the connections of the further port: in all protocols, as on the first one.
+    fn serve_root_port(&self) {
+        if let Some(listener) = &self.root_listener
+            && let Err(error) = self.server.accept_from(listener)
+        {
+            tracing::warn!(%error, "the further port for clients of XRootD is not served any more");
+        }
+    }
+
     fn port(&self) -> &Port {
         self.server.service()
     }
+}
+
+fn root_listener(address: SocketAddr) -> Result<TcpListener, NodeError> {
+    TcpListener::bind(address).map_err(|source| {
+        let source = io::Error::new(source.kind(), format!("for clients of XRootD (--root-listen): {source}"));
+        NodeError::Listen { address, source }
+    })
 }
 
 /// The scratch places of a node with this configuration, if it offers any.

@@ -12,6 +12,7 @@ mod data;
 mod failure;
 mod files;
 mod listing;
+mod log;
 mod login;
 mod metadata;
 mod opening;

@@ -224,6 +224,18 @@ fn nobody_binds_to_a_session_that_is_not_its_own() {
 }
 
 #[test]
+fn a_further_port_answers_as_the_first_one_does() {
+    let node = OpenNode::start_with("data", |config| config.root_listen = Some(([127, 0, 0, 1], 0).into()));
+    let further = node.node.root_address().unwrap().unwrap();
+    assert_ne!(further, node.address);
+    let mut client = RootClient::connect_to(further);
+    client.ask(&RootRequest::Protocol { version: 0x511, flags: 0, purpose: Purpose::Login });
+    assert_eq!(client.refused(&RootRequest::Ping), ErrorCode::InvalidRequest, "it waits for a login");
+    drop(client);
+    wait_until("the connection is closed", || node.node.connections() == 0);
+}
+
+#[test]
 fn requests_out_of_order_are_refused() {
     let node = OpenNode::start("data");
     let mut client = RootClient::connect(&node);

@@ -207,6 +207,15 @@ impl<S: Protocols> Server<S> {
         self.inner.accept(socket, peer);
     }
 
+    /// Serves the connections of a further listener as well, until [`Stop::stop`].
+    ///
+    /// # Errors
+    /// The host cannot poll its descriptors.
+    pub fn accept_from(&self, listener: &TcpListener) -> io::Result<()> {
+        listener.set_nonblocking(true)?;
+        self.inner.accept_all(listener)
+    }
+
     /// How many connections there are.
     pub fn counts(&self) -> Counts {
         let (served, waiting) = self.inner.admission.count();
@@ -242,7 +251,7 @@ impl<S: Protocols> Server<S> {
                 }
                 watched
             });
-            let accepted = inner.accept_all();
+            let accepted = inner.accept_all(&inner.listener);
             inner.stop.wake();
             let watched = watcher.join().unwrap_or_else(|_| Err(io::Error::other("the watcher of connections ended")));
             accepted.and(watched)
@@ -258,10 +267,10 @@ impl<S: Protocols> AdmissionObserver for ServerState<S> {
 }
 
 impl<S: Protocols> ServerState<S> {
-    fn accept_all(&self) -> io::Result<()> {
+    fn accept_all(&self, listener: &TcpListener) -> io::Result<()> {
         loop {
             {
-                let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
+                let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
                 match poll(&mut fds, None) {
                     Ok(_) | Err(rustix::io::Errno::INTR) => {}
                     Err(e) => return Err(e.into()),
@@ -270,7 +279,7 @@ impl<S: Protocols> ServerState<S> {
                     return Ok(());
                 }
             }
-            match self.listener.accept() {
+            match listener.accept() {
                 Ok((socket, peer)) => self.accept(socket, peer),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => {

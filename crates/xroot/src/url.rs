@@ -30,6 +30,11 @@ pub struct RootUrlError {
     pub why: &'static str,
 }
 
+/// `HOST:PORT`, with brackets around an IPv6 address.
+pub fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 impl RootUrl {
     /// Parses an address. Of the schemes, `xroot` and `xroots` mean the same as `root` and `roots`.
     ///
@@ -58,11 +63,7 @@ impl RootUrl {
 
     /// `HOST:PORT`, with brackets around an IPv6 address.
     pub fn authority(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
+        authority(&self.host, self.port)
     }
 
     /// The address for people, without its parameters: they may hold a token.

@@ -72,6 +72,9 @@ pub struct Serve {
     /// Answer TWAMP-Control at this address, usually port 862, for the clients of --responders twamp[@PREFIX] (perfSONAR latency)
     #[arg(long, value_name = "HOST:PORT")]
     pub twamp_listen: Option<SocketAddr>,
+    /// Listen at this address as well, usually port 1094, where clients of XRootD (xrdcp, gfal2) look for a server
+    #[arg(long, value_name = "HOST:PORT")]
+    pub root_listen: Option<SocketAddr>,
     /// Let hosts of this network, such as your monitoring, read `/metrics` without a key, over http:// as well
     ///
     /// Clients that may use the node can always read it. Can be repeated, or separated by commas.

@@ -120,6 +120,9 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
     let supervisor = Supervisor::of_environment();
     let has_terminal = std::io::stderr().is_terminal();
     printer.line(&format!("listening on {address}"));
+    if let Some(further) = node.root_address().map_err(NodeError::Host)? {
+        printer.line(&format!("listening on {further} as well, for clients of XRootD"));
+    }
     let _ = std::io::stdout().flush();
     supervisor.ready(&format!("listening on {address}"));
     let node_of_signals = Arc::clone(&node);

@@ -152,6 +152,23 @@ fn a_remote_server_answers_queries_and_takes_changes() {
 }
 
 #[test]
+fn an_xrootd_server_is_served_as_an_export() {
+    let (far, client) = (server(), Client::new());
+    tree(&client, "t");
+    let export = format!("far=root://127.0.0.1:{}//data/:rw", far.port);
+    let near = Setup::new().arg("--export").arg(export).arg("--anonymous").arg("rw").arg("--plain").start();
+    assert_eq!(counts(&client.cp(0, words!["-r", "t", near.at("far/copy")])), (44, 0, 0));
+    assert_same(&client.path("t"), &far.data("copy"));
+    assert_eq!(counts(&client.cp(0, words!["-r", near.at("far/copy"), "back"])), (44, 0, 0));
+    assert_same(&client.path("t"), &client.path("back"));
+    ask(&near, "PUT", "/far/put", &[], b"by http").expect(201);
+    assert_eq!(fs::read(far.data("put")).unwrap(), b"by http");
+    ask(&near, "MOVE", "/far/put", &[("Destination", "/far/moved")], b"").expect(201);
+    ask(&near, "DELETE", "/far/moved", &[], b"").expect(204);
+    assert!(!far.data("moved").exists());
+}
+
+#[test]
 fn a_remote_server_is_served_as_an_export() {
     let (far, client) = (server(), Client::new());
     tree(&client, "t");

@@ -20,10 +20,10 @@ use super::bound::BoundConnection;
 use super::data::ReadKind;
 use super::failure::{self, RootFailure, RootOutcome, refuse};
 use super::files::RootFile;
+use super::log::{self, LoggedAction, ShownRequest};
 use super::session::{ClientName, RootSession};
 use super::streams::BoundStream;
 use super::{IDLE_FOR, LINGER, RootService, SILENCE};
-use crate::clock::now;
 use crate::meters::Protocol;
 
 /// How often a connection looks for answers that other threads make.
@@ -186,19 +186,19 @@ impl RootConnection {
             Ok(request) => request,
             Err(error) => {
                 self.drain(data)?;
-                self.conclude(&head, "", Err(error.into()), began)?;
+                self.conclude(&head, &ShownRequest::default(), Err(error.into()), began)?;
                 return Ok(Next::Go);
             }
         };
         if let Err((code, why)) = self.login.check(&request) {
             self.drain(data)?;
-            self.conclude(&head, "", Err(refuse(code, why)), began)?;
+            self.conclude(&head, &ShownRequest::default(), Err(refuse(code, why)), began)?;
             return Ok(Next::Go);
         }
         if let RootRequest::Bind(id) = &request {
             return self.bind(head.stream, id);
         }
-        let shown = shown(&request);
+        let shown = ShownRequest::of(&request);
         let outcome = self.answer(head.stream, request);
         self.conclude(&head, &shown, outcome, began)?;
         Ok(Next::Go)
@@ -285,7 +285,7 @@ impl RootConnection {
             RootRequest::PageRead { range, .. } => self.read(ReadKind::Pages, stream, range),
             RootRequest::ReadVector { parts, path_id } => self.read_vector(stream, parts, path_id),
             RootRequest::Write(range) => self.write(range).map(Some),
-            RootRequest::PageWrite { range, is_repeated } => self.write_pages(stream, range, is_repeated),
+            RootRequest::PageWrite { range, .. } => self.write_pages(stream, range),
             RootRequest::WriteVector { parts, is_synced } => self.write_vector(&parts, is_synced).map(Some),
             RootRequest::Sync(file) => self.sync(stream, file).map(Some),
             RootRequest::Truncate { of: FileOrPath::File(file), bytes } => self.truncate(file, bytes).map(Some),
@@ -316,7 +316,7 @@ impl RootConnection {
     fn conclude(
         &mut self,
         head: &RequestHead,
-        shown: &str,
+        shown: &ShownRequest,
         outcome: RootOutcome<Option<RootAnswer>>,
         began: Instant,
     ) -> io::Result<()> {
@@ -335,8 +335,16 @@ impl RootConnection {
         };
         self.service.services.meters.answered(self.protocol(), status);
         // Reads and writes are logged when their file is closed.
-        if reason.is_some() || is_logged(head.kind().ok()) {
-            self.log(head.kind().map_or("unknown", RequestCode::word), shown, status, reason.as_deref(), 0, began);
+        if reason.is_some() || log::is_logged(head.kind().ok()) {
+            self.log(&LoggedAction {
+                action: head.kind().map_or("unknown", RequestCode::word),
+                target: &shown.target,
+                other: shown.other.as_deref(),
+                status,
+                reason: reason.as_deref(),
+                bytes: 0,
+                began,
+            });
         }
         Ok(())
     }
@@ -348,89 +356,19 @@ impl RootConnection {
         for file in session.files.take_all() {
             if let RootFile::Pulled(pulled) = &*file {
                 pulled.cancel();
+                let reason = "the connection broke before the file was closed; the third-party copy ends";
+                let (written, source) = (pulled.file().lock(), pulled.source_shown());
+                let entry = LoggedAction { status: 0, reason: Some(reason), ..written.logged_action() };
+                self.log(&LoggedAction { other: Some(&source), ..entry });
             }
             if let Ok(RootFile::Written(file)) = Arc::try_unwrap(file) {
                 let file = file.into_inner();
                 let reason = "the connection broke before the file was closed; it is kept for two minutes";
-                self.log("write", &file.shown, 0, Some(reason), file.received_bytes, file.opened);
+                self.log(&LoggedAction { status: 0, reason: Some(reason), ..file.logged_action() });
                 self.service.parked.park(file);
             }
         }
     }
-
-    /// Writes a decision to the access log and to the audit log.
-    pub fn log(&self, action: &str, target: &str, status: u16, reason: Option<&str>, bytes: u64, began: Instant) {
-        let access = self.session.as_ref().map(|session| session.access());
-        let who = access.map_or_else(|| "nobody".to_owned(), auth::Access::who);
-        let is_anonymous = access.is_none_or(auth::Access::is_anonymous);
-        let by = if self.login.is_tls() { "roots" } else { "root" };
-        let outcome = match status {
-            200..=399 => "allowed",
-            401 | 403 => "denied",
-            _ => "failed",
-        };
-        let (peer, seconds) = (self.peer, began.elapsed().as_secs_f64());
-        let agent = self.session.as_ref().map_or(self.client.shown.as_str(), |session| session.client.as_str());
-        tracing::info!(
-            target: "access", %peer, who, by, event = action, what = target, outcome, bytes, seconds, agent, error = reason,
-        );
-        self.service.services.audit_log.add(&crate::audit::Decision {
-            time: web::date::rfc3339_us(now()),
-            is_anonymous,
-            peer,
-            who: &who,
-            by,
-            action,
-            target,
-            other: None,
-            outcome,
-            status: (status > 0).then_some(status),
-            reason,
-            bytes,
-            seconds,
-        });
-    }
-}
-
-/// Whether requests of a kind are logged one by one.
-fn is_logged(code: Option<RequestCode>) -> bool {
-    use RequestCode::{
-        Attributes, Auth, ChangeMode, Login, MakeDirectory, Move, Open, Prepare, Remove, RemoveDirectory, Truncate,
-    };
-    matches!(
-        code,
-        Some(
-            Login
-                | Auth
-                | Open
-                | MakeDirectory
-                | Move
-                | Remove
-                | RemoveDirectory
-                | ChangeMode
-                | Truncate
-                | Prepare
-                | Attributes
-        )
-    )
-}
-
-/// The target of a request, for logs: without parameters, which may hold a token.
-fn shown(request: &RootRequest) -> String {
-    let place = match request {
-        RootRequest::Open { place, .. }
-        | RootRequest::List { place, .. }
-        | RootRequest::MakeDirectory { place, .. }
-        | RootRequest::Remove(place)
-        | RootRequest::RemoveDirectory(place)
-        | RootRequest::ChangeMode { place, .. }
-        | RootRequest::Locate(place)
-        | RootRequest::Move { from: place, .. }
-        | RootRequest::Truncate { of: FileOrPath::Path(place), .. }
-        | RootRequest::Stat { of: FileOrPath::Path(place), .. } => place,
-        _ => return String::new(),
-    };
-    format!("/{}", place.path)
 }
 
 /// Whether a socket has bytes to read, or has been closed, within a time.

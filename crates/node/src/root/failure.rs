@@ -83,6 +83,8 @@ impl From<store::Error> for RootFailure {
             store::Error::Locked { .. } => ErrorCode::FileLocked,
             store::Error::Kind { found: "a directory", .. } => ErrorCode::IsDirectory,
             store::Error::Kind { .. } => ErrorCode::NotFile,
+            store::Error::Server { fault: Fault::Auth, .. } => ErrorCode::NotAuthorized,
+            store::Error::Server { fault: Fault::Integrity, .. } => ErrorCode::Checksum,
             store::Error::Server { .. } => ErrorCode::NoServer,
             store::Error::Unsupported { .. } => ErrorCode::Unsupported,
             _ => ErrorCode::FileSystem,

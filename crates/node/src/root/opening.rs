@@ -18,6 +18,7 @@ use super::announced::AnnouncedCopy;
 use super::connection::RootConnection;
 use super::failure::{self, RootFailure, RootOutcome, refuse};
 use super::files::{ReadFile, RootFile};
+use super::log::LoggedAction;
 use super::pulled_file::{self, PulledFile};
 use super::resolved::{ExportPath, Resolved, export_and_path};
 use super::written_file::{WriteOrder, WrittenFile};
@@ -241,29 +242,38 @@ impl RootConnection {
                 if bytes >= read.stat.meta.size {
                     read.meter.file_sent();
                 }
-                self.log("read", &read.shown, 200, None, bytes, read.opened);
+                self.log(&LoggedAction {
+                    action: "read",
+                    target: &read.shown,
+                    other: None,
+                    status: 200,
+                    reason: None,
+                    bytes,
+                    began: read.opened,
+                });
             }
             RootFile::Written(written) => {
                 let mut written = written.lock();
                 let outcome = written.commit(&self.service);
-                self.log_written(&written, &outcome);
+                self.log_written(&written, None, &outcome);
                 outcome?;
             }
             RootFile::Pulled(pulled) => {
                 let outcome = pulled.commit(&self.service);
-                self.log_written(&pulled.file().lock(), &outcome);
+                self.log_written(&pulled.file().lock(), Some(&pulled.source_shown()), &outcome);
                 outcome?;
             }
         }
         Ok(RootAnswer::Ok(Vec::new()))
     }
 
-    fn log_written(&self, written: &WrittenFile, outcome: &RootOutcome<()>) {
+    /// Logs a file that was closed; `source` is that of a third-party copy.
+    fn log_written(&self, written: &WrittenFile, source: Option<&str>, outcome: &RootOutcome<()>) {
         let (status, reason) = match outcome {
             Ok(()) => (200, None),
             Err(RootFailure::Refused(code, reason)) => (failure::status_of(*code), Some(reason.clone())),
             Err(RootFailure::Broken(error)) => (500, Some(error.to_string())),
         };
-        self.log("write", &written.shown, status, reason.as_deref(), written.received_bytes, written.opened);
+        self.log(&LoggedAction { other: source, status, reason: reason.as_deref(), ..written.logged_action() });
     }
 }

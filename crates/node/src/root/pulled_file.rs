@@ -112,17 +112,15 @@ fn stated_digest(text: &str) -> RootOutcome<Option<Digest>> {
         .ok_or_else(|| refuse(ErrorCode::ArgInvalid, format!("{name}:{value} is no checksum that this node knows")))
 }
 
-/// The host of a client as servers of XRootD write it, which compare it letter by letter: its name, or the address in brackets.
+/// The host of a client as servers of XRootD write it, which compare it letter by letter: the name that the system has for the address of a
+/// connection, or the address in brackets. They listen for IPv6, where an IPv4 address is a mapped one, with a name of its own or none.
 pub(super) fn host_of(address: IpAddr) -> String {
-    let address = address.to_canonical();
-    if address.is_loopback() {
-        return "localhost".into();
-    }
-    let name = dns_lookup::lookup_addr(&address).ok().filter(|name| name.parse::<IpAddr>().is_err());
-    name.unwrap_or_else(|| match address {
-        IpAddr::V4(v4) => format!("[::{v4}]"),
-        IpAddr::V6(v6) => format!("[{v6}]"),
-    })
+    let address = match address {
+        IpAddr::V4(v4) => IpAddr::V6(v4.to_ipv6_mapped()),
+        v6 @ IpAddr::V6(_) => v6,
+    };
+    let name = dns_lookup::lookup_addr(&address).unwrap_or_else(|_| address.to_string()).to_lowercase();
+    if name.contains(':') { format!("[{}]", name.split('%').next().unwrap_or_default()) } else { name }
 }
 
 impl PulledFile {
@@ -144,6 +142,11 @@ impl PulledFile {
     /// The file as far as it has come.
     pub fn file(&self) -> &Mutex<WrittenFile> {
         &self.file
+    }
+
+    /// The address of the source, without the key.
+    pub fn source_shown(&self) -> String {
+        self.source.redacted()
     }
 
     /// Ends the copy, if it runs.
@@ -283,6 +286,7 @@ impl RootConnection {
         };
         if let Err(error) = std::thread::Builder::new().name("root-copy".into()).spawn(work) {
             session.forget_answer();
+            *file.state.lock() = PullState::Agreed;
             let reason = format!("no thread is free for the copy ({error}); try again later");
             return Err(refuse(ErrorCode::Overloaded, reason));
         }

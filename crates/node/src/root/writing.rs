@@ -29,6 +29,18 @@ impl RootConnection {
         Ok(file)
     }
 
+    /// The file of a write; if it is refused, its data are read and forgotten.
+    fn written_or_drained(&mut self, range: &FileRange) -> RootOutcome<Arc<RootFile>> {
+        match self.written(range.file) {
+            Ok(_) if range.path_id != 0 => Err(unsupported_path()),
+            Ok(file) => Ok(file),
+            Err(failure) => {
+                self.drain(range.bytes)?;
+                Err(failure)
+            }
+        }
+    }
+
     /// Reads data of the client, piece by piece; after a failure the rest is read and forgotten.
     fn receive(
         &mut self,
@@ -56,14 +68,7 @@ impl RootConnection {
 
     /// Writes a range.
     pub(super) fn write(&mut self, range: FileRange) -> RootOutcome<RootAnswer> {
-        let file = match self.written(range.file) {
-            Ok(file) if range.path_id == 0 => file,
-            Ok(_) => return Err(unsupported_path()),
-            Err(failure) => {
-                self.drain(range.bytes)?;
-                return Err(failure);
-            }
-        };
+        let file = self.written_or_drained(&range)?;
         let mut offset = range.offset;
         self.receive(range.bytes, |_, piece| {
             let mut written = file.written()?.lock();
@@ -76,20 +81,8 @@ impl RootConnection {
     }
 
     /// Writes pages with checksums. Pages with wrong checksums are not written, and the answer names them.
-    pub(super) fn write_pages(
-        &mut self,
-        stream: StreamId,
-        range: FileRange,
-        _is_repeated: bool,
-    ) -> RootOutcome<Option<RootAnswer>> {
-        let file = match self.written(range.file) {
-            Ok(file) if range.path_id == 0 => file,
-            Ok(_) => return Err(unsupported_path()),
-            Err(failure) => {
-                self.drain(range.bytes)?;
-                return Err(failure);
-            }
-        };
+    pub(super) fn write_pages(&mut self, stream: StreamId, range: FileRange) -> RootOutcome<Option<RootAnswer>> {
+        let file = self.written_or_drained(&range)?;
         let mut damaged = Vec::new();
         let mut offset = range.offset;
         let mut left = range.bytes as usize;

@@ -15,6 +15,7 @@ use xroot::entry::{EntryFacts, entry_flags};
 
 use super::RootService;
 use super::failure::{RootOutcome, refuse};
+use super::log::LoggedAction;
 use super::resolved::{ExportPath, Resolved};
 use crate::access::ResolvedPath;
 use crate::clock::now;
@@ -163,6 +164,19 @@ impl WrittenFile {
         };
         self.size = self.size.max(offset + bytes.len() as u64);
         Ok(())
+    }
+
+    /// Its entry in the logs, so far.
+    pub fn logged_action(&self) -> LoggedAction<'_> {
+        LoggedAction {
+            action: "write",
+            target: &self.shown,
+            other: None,
+            status: 200,
+            reason: None,
+            bytes: self.received_bytes,
+            began: self.opened,
+        }
     }
 
     /// Counts bytes of the client.

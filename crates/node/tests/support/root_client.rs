@@ -1,7 +1,7 @@
 //! A client of XRootD's protocol, message by message, for tests of a node. A test program includes this file beside `open_node`.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use xroot::answer::{AnswerHead, CheckedAnswer, LoginAnswer, OpenAnswer};
@@ -40,7 +40,12 @@ pub fn range(file: FileHandle, offset: u64, bytes: usize) -> FileRange {
 impl RootClient {
     /// A connection that has said hello.
     pub fn connect(node: &OpenNode) -> RootClient {
-        let mut socket = TcpStream::connect(node.address).unwrap();
+        RootClient::connect_to(node.address)
+    }
+
+    /// The same at another port.
+    pub fn connect_to(address: SocketAddr) -> RootClient {
+        let mut socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.write_all(&HELLO).unwrap();
         let mut client = RootClient { socket, session: SessionId([0; 16]) };

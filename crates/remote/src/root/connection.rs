@@ -38,7 +38,7 @@ pub(super) struct RootTarget {
 impl RootTarget {
     /// `HOST:PORT`.
     pub fn authority(&self) -> String {
-        format!("{}:{}", self.host, self.port)
+        xroot::url::authority(&self.host, self.port)
     }
 
     /// A path with the parameters that go with it.

@@ -55,7 +55,7 @@ impl RootServer {
 
     /// The failure of a server that does not follow the protocol.
     pub fn wrong(&self, error: &Malformed) -> RequestError {
-        connection::wrong(&format!("{}:{}", self.host, self.port), error)
+        connection::wrong(&xroot::url::authority(&self.host, self.port), error)
     }
 
     /// The server itself, as a target.

@@ -41,6 +41,8 @@ pub(in crate::commands) struct SettingsFile {
     responders: Vec<String>,
     #[serde(rename = "twamp-listen")]
     twamp_listen: Option<SocketAddr>,
+    #[serde(rename = "root-listen")]
+    root_listen: Option<SocketAddr>,
     #[serde(default)]
     metrics: Vec<String>,
     audit: Option<bool>,
@@ -112,6 +114,7 @@ pub struct NodeSettings {
     plain: bool,
     responders: Responders,
     twamp_listen: Option<SocketAddr>,
+    root_listen: Option<SocketAddr>,
     metrics: Networks,
     audit: bool,
     pub exercise: Option<ExerciseConfig>,
@@ -218,6 +221,7 @@ impl SettingsSource {
             plain: serve.plain || file.plain.unwrap_or(false),
             responders: Responders::parse(&list(&serve.responders, file.responders)).map_err(Failure::usage)?,
             twamp_listen: serve.twamp_listen.or(file.twamp_listen),
+            root_listen: serve.root_listen.or(file.root_listen),
             metrics: Networks::parse("--metrics", &list(&serve.metrics, file.metrics)).map_err(Failure::usage)?,
             audit: serve.audit || file.audit.unwrap_or(false),
             exercise: serve.exercise.as_ref().or(file.exercise.as_ref()).map(|text| exercise(text)).transpose()?,
@@ -243,6 +247,7 @@ impl NodeSettings {
             web: self.web,
             responders: self.responders,
             twamp_listen: self.twamp_listen,
+            root_listen: self.root_listen,
             metrics: self.metrics,
             audit: self.audit.then_some(tune::audit_lines as node::Audit),
             exercise: self.exercise,
@@ -252,7 +257,7 @@ impl NodeSettings {
 }
 
 /// The keys of the settings file. None holds a secret, so `longhaul support` copies their values.
-pub const KEYS: [&str; 20] = [
+pub const KEYS: [&str; 21] = [
     "export",
     "listen",
     "advertise",
@@ -263,6 +268,7 @@ pub const KEYS: [&str; 20] = [
     "state",
     "responders",
     "twamp-listen",
+    "root-listen",
     "metrics",
     "audit",
     "exercise",
@@ -349,7 +355,7 @@ mod tests {
                 format!("{key} = []\n")
             }
             "plain" | "audit" => format!("{key} = true\n"),
-            "twamp-listen" => format!("{key} = \"127.0.0.1:862\"\n"),
+            "twamp-listen" | "root-listen" => format!("{key} = \"127.0.0.1:862\"\n"),
             "anonymous" => format!("{key} = \"ro\"\n"),
             _ => format!("{key} = \"x\"\n"),
         };
