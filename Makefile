@@ -63,7 +63,11 @@ bench-probe: build ## the probe beside iperf3 over loopback; BENCH="--help"
 
 .PHONY: bench-http-service
 bench-http-service: build ## the HTTP service of a node beside xrootd's over loopback: bytes, small files, idle connections, requests; BENCH="--help"
-	cargo run --release --quiet --package bench --bin http-service -- $(BENCH)
+	cargo run --release --quiet --package bench --bin file-service -- --protocol http $(BENCH)
+
+.PHONY: bench-root
+bench-root: build ## XRootD's protocol of a node beside xrootd's over loopback: bytes, small files, third-party copies, idle logins, requests; BENCH="--help"
+	cargo run --release --quiet --package bench --bin file-service -- --protocol root $(BENCH)
 
 .PHONY: bench-api
 bench-api: build ## the cost of listing 10,000 transfers by the node's API, over loopback; BENCH="--help"

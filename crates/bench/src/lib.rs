@@ -18,7 +18,7 @@ pub mod contestant;
 pub mod data;
 pub mod eta;
 pub mod exercise;
-pub mod http_service;
+pub mod file_service;
 pub mod hub;
 pub mod hub_lab;
 pub mod job;

@@ -1,4 +1,4 @@
-//! `make bench-http-service`: its arguments and its results.
+//! `make bench-http-service` and `make bench-root`: their arguments and results.
 #![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fs;
@@ -9,24 +9,27 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use bench::account::Accounts;
 use bench::contestant::find_program;
-use bench::http_service::cells::{Cell, small_name};
-use bench::http_service::pki::Pki;
-use bench::http_service::report::{Circumstances, IdleRow, Outcome, RequestRow, markdown};
-use bench::http_service::requests::{RequestKind, rate};
-use bench::http_service::run::{Bench, ensure_on_disk, make_files};
-use bench::http_service::servers::ServerStarter;
-use bench::http_service::{ServerKind, idle, picture};
+use bench::file_service::cells::{Cell, small_name};
+use bench::file_service::pki::Pki;
+use bench::file_service::report::{Circumstances, IdleRow, Outcome, RequestRow, markdown};
+use bench::file_service::requests::{RequestKind, RequestedFiles, rate};
+use bench::file_service::run::{Bench, ensure_on_disk, make_files};
+use bench::file_service::servers::ServerStarter;
+use bench::file_service::{MeasuredProtocol, ServerKind, idle, picture};
 use bench::machine;
 use bench::program::{self, Binary, Results, is_wanted};
 use clap::Parser;
 
-/// The HTTP service of a node compared with that of xrootd, over loopback.
+/// A service of a node compared with that of xrootd, over loopback.
 #[derive(Debug, Parser)]
 struct Args {
+    /// The protocol of the service
+    #[arg(long)]
+    protocol: MeasuredProtocol,
     /// Rounds that count
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Only cells whose name contains one of these: curl-get-clear, …, pull-tls, small-put-clear, idle, asks
+    /// Only cells whose name contains one of these: curl-get-clear, xrdcp-put-tls, …, pull-clear, small-put-clear, idle, asks
     #[arg(long, value_delimiter = ',', value_name = "WORD")]
     only: Vec<String>,
     /// MiB of the large file
@@ -49,25 +52,30 @@ struct Args {
     stand_in: bool,
     #[command(flatten)]
     binary: Binary,
-    /// Where http-service.md and http-service.svg go; default: docs/results
+    /// Where the page and its picture go; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    program::exit_code("bench-http-service", run(&Args::parse()))
+    let args = Args::parse();
+    program::exit_code(args.protocol.make_target(), run(&args))
 }
 
 /// Runs the measurements; whether all targets were met.
 fn run(args: &Args) -> Result<bool> {
     let longhaul = if args.stand_in { args.binary.path()? } else { args.binary.find()? };
     ensure!(!args.stand_in || args.out.is_some(), "--stand-in needs --out: its numbers are not Longhaul's");
-    for program in ["xrootd", "curl", "davix-get", "davix-put", "taskset"] {
-        let found = find_program(program.as_ref());
+    let clients: &[&str] = match args.protocol {
+        MeasuredProtocol::Http => &["curl", "davix-get", "davix-put"],
+        MeasuredProtocol::Root => &["xrdcp", "xargs"],
+    };
+    for program in ["xrootd", "taskset", "openssl"].iter().chain(clients) {
+        let found = find_program((*program).as_ref());
         ensure!(found.is_some(), "{program} is not installed; scripts/setup.sh installs it");
     }
     let below = args.scratch.clone().map_or_else(std::env::current_dir, Ok)?;
-    let scratch = program::scratch("http-service", Some(&below))?;
+    let scratch = program::scratch(args.protocol.document(), Some(&below))?;
     ensure_on_disk(scratch.path())?;
     idle::raise_descriptors(args.connections as u64 + 1000)?;
     let pki_dir = scratch.path().join("pki");
@@ -84,7 +92,8 @@ fn run(args: &Args) -> Result<bool> {
     make_files(&starter, large, args.files)?;
     let accounts = Accounts::open();
     let about = about(args, &accounts, large)?;
-    let cells: Vec<Cell> = Cell::all().into_iter().filter(|cell| is_wanted(&args.only, &cell.name())).collect();
+    let cells: Vec<Cell> =
+        Cell::all(args.protocol).into_iter().filter(|cell| is_wanted(&args.only, &cell.name())).collect();
     let bench = Bench { starter: &starter, accounts: &accounts, rounds: args.rounds, large, small: args.files };
     let mut outcome = Outcome::default();
     if is_wanted(&args.only, "idle") {
@@ -98,16 +107,25 @@ fn run(args: &Args) -> Result<bool> {
     }
     let (text, met) = markdown(&about, &outcome)?;
     let out = Results::open(args.out.as_deref())?;
-    out.write("http-service.md", &text)?;
-    out.write("http-service.svg", picture::svg(&outcome.rows, args.stand_in)?)?;
+    let document = args.protocol.document();
+    out.write(&format!("{document}.md"), &text)?;
+    out.write(&format!("{document}.svg"), picture::svg(&outcome.rows, args.stand_in)?)?;
     print!("{text}");
-    out.print_path("http-service.md");
+    out.print_path(&format!("{document}.md"));
     Ok(met)
 }
 
 fn about(args: &Args, accounts: &Accounts, large: u64) -> Result<Circumstances> {
-    let command = format!("make bench-http-service {}", program::shown_arguments(&[])).trim().to_owned();
-    let davix = machine::first_line("davix-get", &["--version"]);
+    let target = args.protocol.make_target();
+    let command = format!("make {target} {}", program::shown_arguments(&[("--protocol", None)])).trim().to_owned();
+    let clients = match args.protocol {
+        MeasuredProtocol::Http => {
+            let davix = machine::first_line("davix-get", &["--version"]);
+            format!("; {}; davix {davix}", machine::first_line("curl", &["--version"]))
+        }
+        // xrdcp is of the same version.
+        MeasuredProtocol::Root => String::new(),
+    };
     let below = args.scratch.clone().unwrap_or_else(|| ".".into());
     Ok(Circumstances {
         date: machine::date(),
@@ -116,13 +134,10 @@ fn about(args: &Args, accounts: &Accounts, large: u64) -> Result<Circumstances> 
         rounds: args.rounds,
         large,
         method: accounts.method(),
-        versions: format!(
-            "Peers: xrootd {}; {}; davix {davix}",
-            xrootd_version(),
-            machine::first_line("curl", &["--version"])
-        ),
+        versions: format!("Peers: xrootd {}{clients}", xrootd_version()),
         command,
         stand_in: args.stand_in,
+        protocol: args.protocol,
     })
 }
 
@@ -141,8 +156,13 @@ fn idle_rows(args: &Args, starter: &ServerStarter, accounts: &Accounts) -> Vec<I
             let name = format!("idle-{}-{}", kind.name(), if tls { "tls" } else { "clear" });
             // A fresh server: memory left by earlier measurements must not count.
             let idle = starter.start(kind, &name, accounts, None).and_then(|server| {
-                let ca = tls.then_some(starter.pki.ca.as_path());
-                idle::measure(&server, ca, args.connections, &format!("/data/{}", small_name(0)))
+                let clients = idle::IdleClients {
+                    protocol: args.protocol,
+                    ca: tls.then_some(starter.pki.ca.as_path()),
+                    count: args.connections,
+                    path: &format!("/data/{}", small_name(0)),
+                };
+                idle::measure(&server, &clients)
             });
             println!("  {idle:?}");
             rows.push((kind, tls, idle.map_err(|error| format!("{error:#}"))));
@@ -153,18 +173,19 @@ fn idle_rows(args: &Args, starter: &ServerStarter, accounts: &Accounts) -> Vec<I
 
 fn request_rows(args: &Args, starter: &ServerStarter, accounts: &Accounts) -> Vec<RequestRow> {
     let mut rows: Vec<RequestRow> = Vec::new();
-    for request in RequestKind::ALL {
-        rows.extend(ServerKind::ALL.map(|kind| (kind, request, Ok(Vec::new()))));
+    for request in RequestKind::all(args.protocol) {
+        rows.extend(ServerKind::ALL.map(|kind| (kind, *request, Ok(Vec::new()))));
     }
+    let files =
+        RequestedFiles { small: format!("/data/{}", small_name(0)), large: ("/data/large".into(), args.size << 20) };
     let servers = ServerKind::ALL.map(|kind| starter.start(kind, &format!("asks-{}", kind.name()), accounts, Some(0)));
     let core = std::thread::available_parallelism().map_or(0, |n| n.get() - 1);
     for round in 0..=args.rounds {
         for (kind, request, rates) in &mut rows {
             let Ok(so_far) = rates else { continue };
-            let path = format!("/data/{}", small_name(0));
             let time = Duration::from_secs(args.seconds);
             let now = match &servers[*kind as usize] {
-                Ok(server) => rate(server.port, &path, *request, time, core).map_err(|error| format!("{error:#}")),
+                Ok(server) => rate(server.port, &files, *request, time, core).map_err(|error| format!("{error:#}")),
                 Err(error) => Err(format!("{error:#}")),
             };
             println!("{}, {}: {now:?}", request.name(), kind.name());

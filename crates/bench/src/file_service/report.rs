@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::idle::Idle;
 use super::judge::{IDLE_MAX, REQUESTS_S_MIN, is_small, judge, spread_of};
 use super::requests::RequestKind;
-use super::{Row, ServerKind};
+use super::{MeasuredProtocol, Row, ServerKind};
 use crate::statistics::{Spread, spread};
 
 /// The circumstances of the measurement.
@@ -31,6 +31,8 @@ pub struct Circumstances {
     pub command: String,
     /// Whether a second xrootd stood in Longhaul's place.
     pub stand_in: bool,
+    /// The protocol.
+    pub protocol: MeasuredProtocol,
 }
 
 /// Idle connections of one server, with or without TLS; or why they were not measured.
@@ -55,7 +57,10 @@ pub struct Outcome {
 /// # Errors
 /// A line cannot be formatted.
 pub fn markdown(about: &Circumstances, outcome: &Outcome) -> Result<(String, bool)> {
-    let mut out = String::from("# The HTTP service of a node compared with that of xrootd\n\n");
+    let mut out = match about.protocol {
+        MeasuredProtocol::Http => String::from("# The HTTP service of a node compared with that of xrootd\n\n"),
+        MeasuredProtocol::Root => String::from("# XRootD's protocol of a node compared with that of xrootd\n\n"),
+    };
     if about.stand_in {
         out += "**A second xrootd stands in Longhaul's place: this is how far from 1.00 two equal servers are.**\n\n";
     }
@@ -67,7 +72,7 @@ pub fn markdown(about: &Circumstances, outcome: &Outcome) -> Result<(String, boo
     writeln!(out, "- The large file: {large:.2} GiB. Both servers show the same files; source hot in the page cache")?;
     writeln!(out, "- CPU seconds by {}", about.method)?;
     out += "- Loopback: servers, clients and the kernel between them share this machine's processors\n";
-    out += "\n![Rates](http-service.svg)\n";
+    writeln!(out, "\n![Rates]({}.svg)", about.protocol.document())?;
     let mut met = true;
     if !outcome.rows.is_empty() {
         met &= bytes(&mut out, &outcome.rows)?;
@@ -76,7 +81,7 @@ pub fn markdown(about: &Circumstances, outcome: &Outcome) -> Result<(String, boo
         met &= idle(&mut out, &outcome.idle)?;
     }
     if !outcome.requests.is_empty() {
-        met &= requests(&mut out, &outcome.requests)?;
+        met &= requests(&mut out, about.protocol, &outcome.requests)?;
     }
     if about.stand_in {
         // A reader must not take the numbers of the stand-in for Longhaul's.
@@ -177,22 +182,35 @@ fn idle(out: &mut String, rows: &[IdleRow]) -> Result<bool> {
     Ok(met)
 }
 
-fn requests(out: &mut String, rows: &[RequestRow]) -> Result<bool> {
+/// The median rate of a request at a server.
+fn rate_of(rows: &[RequestRow], kind: ServerKind, request: RequestKind) -> Option<Spread> {
+    let (.., rates) = rows.iter().find(|(at, what, _)| (*at, *what) == (kind, request))?;
+    spread(rates.as_ref().ok()?.iter().copied())
+}
+
+fn requests(out: &mut String, protocol: MeasuredProtocol, rows: &[RequestRow]) -> Result<bool> {
+    let target = match protocol {
+        MeasuredProtocol::Http => format!("{REQUESTS_S_MIN:.0}/s"),
+        MeasuredProtocol::Root => "at least xrootd's rate".to_owned(),
+    };
     writeln!(
         out,
         "\n## Requests\n\nThe server is pinned to one processor, one client on another with one connection; clear. \
-         Target: {REQUESTS_S_MIN:.0}/s.\n"
+         Target: {target}.\n"
     )?;
     out.push_str("| request | server | answers/s | |\n|---|---|---|---|\n");
     let mut met = true;
     for (kind, request, rates) in rows {
-        let (text, enough) = match rates {
-            Ok(rates) => {
-                let spread = spread(rates.iter().copied());
-                let number = |s: Spread| format!("{:.0} ({:.0} to {:.0})", s.median, s.least, s.most);
-                (spread.map_or("–".into(), number), spread.is_some_and(|s| s.median >= REQUESTS_S_MIN))
-            }
-            Err(why) => (format!("not measured: {why}"), false),
+        let least = match protocol {
+            MeasuredProtocol::Http => Some(REQUESTS_S_MIN),
+            MeasuredProtocol::Root => rate_of(rows, ServerKind::Theirs, *request).map(|rate| rate.median),
+        };
+        let rate = rate_of(rows, *kind, *request);
+        let enough = rate.zip(least).is_some_and(|(rate, least)| rate.median >= least);
+        let text = match (rates, rate) {
+            (Err(why), _) => format!("not measured: {why}"),
+            (Ok(_), None) => "–".into(),
+            (Ok(_), Some(rate)) => format!("{:.0} ({:.0} to {:.0})", rate.median, rate.least, rate.most),
         };
         met &= *kind != ServerKind::Ours || enough;
         let word = match (kind, enough) {
@@ -224,6 +242,7 @@ mod tests {
             versions: String::new(),
             command: "make bench-http-service".into(),
             stand_in: false,
+            protocol: MeasuredProtocol::Http,
         };
         let idle = Idle { connections: 10, before_bytes: 1, with_bytes: IDLE_MAX, answer_s: 0.001, threads: 3 };
         let mut outcome = Outcome { rows: vec![row], ..Outcome::default() };

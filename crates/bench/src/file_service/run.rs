@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::cells::{Cell, CellInputs, Operation, SMALL, small_name};
+use super::cells::{CLIENTS, Cell, CellInputs, Operation, PART, SMALL, small_name};
 use super::servers::ServerStarter;
 use super::{Row, Sample, ServerKind};
 use crate::account::{Accounts, machine_busy_s};
@@ -42,6 +42,7 @@ pub fn make_files(starter: &ServerStarter, large: u64, small: u64) -> Result<()>
     fs::create_dir_all(data.join("small"))?;
     data::open_to_all(&data)?;
     data::fill(&data.join("large"), large, 1)?;
+    data::fill(&data.join(PART), large / CLIENTS, 1)?;
     for at in 0..small {
         data::fill(&data.join(small_name(at)), SMALL, at + 2)?;
     }
@@ -99,7 +100,11 @@ impl Bench<'_> {
             target: format!("{}-{}-{round}", cell.name(), kind.name()),
             scratch: &self.starter.scratch,
         };
-        let bytes = if cell.is_small() { self.small * SMALL } else { self.large };
+        let bytes = match cell.operation {
+            Operation::Small(_) => self.small * SMALL,
+            Operation::AtOnce => self.large / CLIENTS * CLIENTS,
+            _ => self.large,
+        };
         self.prepare(&inputs, bytes)?;
         let sample = self.measure(&inputs, bytes)?;
         println!("  {:9} {:.2} GB/s", kind.name(), sample.bytes_s / 1e9);
@@ -114,8 +119,17 @@ impl Bench<'_> {
     }
 
     fn prepare(&self, inputs: &CellInputs, bytes: u64) -> Result<()> {
-        let source = if inputs.cell.is_small() { "small" } else { "large" };
+        let source = match inputs.cell.operation {
+            Operation::Small(_) => "small",
+            Operation::AtOnce => PART,
+            _ => "large",
+        };
         data::heat(&inputs.data.join(source))?;
+        // What xrdcp fetched before; it makes the directory itself.
+        if inputs.fetched().exists() {
+            fs::remove_dir_all(inputs.fetched())?;
+        }
+        fs::create_dir_all(inputs.fetched())?;
         if inputs.cell.writes() {
             let target = inputs.data.join(&inputs.target);
             fs::create_dir_all(target.join("small"))?;

@@ -1,15 +1,46 @@
-//! `make bench-http-service`: the HTTP service of a node compared with that of xrootd, on the same files, over loopback: large and small
-//! files, third-party copies, idle connections, requests per second. Runs binaries.
+//! `make bench-http-service` and `make bench-root`: the services of a node compared with those of xrootd, on the same files, over loopback:
+//! large and small files, third-party copies, idle connections, requests per second. Runs binaries.
 
 pub mod cells;
+pub mod connection;
 pub mod idle;
 pub mod judge;
 pub mod picture;
 pub mod pki;
 pub mod report;
 pub mod requests;
+pub mod root_client;
 pub mod run;
 pub mod servers;
+
+use clap::ValueEnum;
+
+/// The protocol that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MeasuredProtocol {
+    /// HTTP, with third-party copies by COPY.
+    Http,
+    /// XRootD's.
+    Root,
+}
+
+impl MeasuredProtocol {
+    /// Its `make` target.
+    pub fn make_target(self) -> &'static str {
+        match self {
+            MeasuredProtocol::Http => "bench-http-service",
+            MeasuredProtocol::Root => "bench-root",
+        }
+    }
+
+    /// The name of its documents in docs/results.
+    pub fn document(self) -> &'static str {
+        match self {
+            MeasuredProtocol::Http => "http-service",
+            MeasuredProtocol::Root => "root-service",
+        }
+    }
+}
 
 /// The program of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

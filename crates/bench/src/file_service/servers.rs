@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context, Result, bail};
 
-use super::ServerKind;
 use super::pki::Pki;
+use super::{MeasuredProtocol, ServerKind};
 use crate::account::Accounts;
 use crate::data::open_to_all;
 use crate::process::Server;
@@ -86,6 +86,7 @@ impl ServerStarter {
         let text = format!(
             "xrd.port {port}\nall.export /data\noss.localroot {root}\nall.adminpath {own}\nall.pidpath {own}\n\
              xrd.tls {certificate} {key}\nxrd.tlsca certfile {ca}\nxrootd.chksum max 2 adler32 crc32c md5\n\
+             ofs.tpc autorm pgm /usr/bin/xrdcp --server\n\
              xrd.protocol http:{port} libXrdHttp.so\nhttp.exthandler xrdtpc libXrdHttpTPC.so\n\
              http.cafile {ca}\nhttp.cert {certificate}\nhttp.key {key}\n",
             key = key.display()
@@ -122,8 +123,13 @@ fn port_outside_client_range() -> Result<u16> {
     bail!("no free port from {first} to {clients}");
 }
 
-/// The URL of a path below `/data`.
-pub fn url(server: &Server, tls: bool, path: &str) -> String {
-    let scheme = if tls { "https://localhost" } else { "http://127.0.0.1" };
-    format!("{scheme}:{}/data/{path}", server.port)
+/// The URL of a path below `/data`. The certificate is for `localhost`.
+pub fn url(server: &Server, protocol: MeasuredProtocol, tls: bool, path: &str) -> String {
+    let (base, slash) = match (protocol, tls) {
+        (MeasuredProtocol::Http, true) => ("https://localhost", ""),
+        (MeasuredProtocol::Http, false) => ("http://127.0.0.1", ""),
+        (MeasuredProtocol::Root, true) => ("roots://localhost", "/"),
+        (MeasuredProtocol::Root, false) => ("root://127.0.0.1", "/"),
+    };
+    format!("{base}:{}/{slash}data/{path}", server.port)
 }

@@ -1,4 +1,4 @@
-//! Requests per second: a small HTTP/1.1 client that repeats one request over one connection.
+//! Requests per second: small clients that repeat one request over one connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,6 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use xroot::RootPath;
+
+use super::MeasuredProtocol;
+use super::connection::ClientStream;
+use super::root_client::RootClient;
 
 /// The request that is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,26 +19,79 @@ pub enum RequestKind {
     Propfind,
     /// HEAD of a file with Want-Digest.
     Digest,
+    /// XRootD's stat of a file.
+    Stat,
+    /// XRootD's open and close of a file.
+    Open,
+    /// XRootD's read of many ranges.
+    ReadVector,
 }
 
+/// The files of the requests, as they are below `/data`.
+#[derive(Clone, Debug)]
+pub struct RequestedFiles {
+    /// A small file.
+    pub small: String,
+    /// The large file, and its size in bytes.
+    pub large: (String, u64),
+}
+
+/// Makes one request and waits for its answer.
+type Caller = Box<dyn FnMut() -> Result<()>>;
+
 impl RequestKind {
-    /// Both requests.
-    pub const ALL: [RequestKind; 2] = [RequestKind::Propfind, RequestKind::Digest];
+    /// The requests of a protocol.
+    pub fn all(protocol: MeasuredProtocol) -> &'static [RequestKind] {
+        match protocol {
+            MeasuredProtocol::Http => &[RequestKind::Propfind, RequestKind::Digest],
+            MeasuredProtocol::Root => &[RequestKind::Stat, RequestKind::Open, RequestKind::ReadVector],
+        }
+    }
 
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             RequestKind::Propfind => "PROPFIND, Depth 0",
             RequestKind::Digest => "HEAD, Want-Digest: adler32",
+            RequestKind::Stat => "stat",
+            RequestKind::Open => "open and close",
+            RequestKind::ReadVector => "readv of 1,000 × 16 KiB",
         }
     }
 
     fn text(self, path: &str) -> String {
         let (verb, more) = match self {
-            RequestKind::Propfind => ("PROPFIND", "Depth: 0\r\nContent-Length: 0\r\n"),
             RequestKind::Digest => ("HEAD", "Want-Digest: adler32\r\n"),
+            _ => ("PROPFIND", "Depth: 0\r\nContent-Length: 0\r\n"),
         };
         format!("{verb} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n{more}\r\n")
+    }
+
+    fn caller(self, port: u16, files: &RequestedFiles) -> Result<Caller> {
+        let root = || RootClient::log_in(ClientStream::open(port, [127, 0, 0, 1])?, None);
+        let place = |path: &str| RootPath::parse(path.as_bytes()).context("not a path");
+        Ok(match self {
+            RequestKind::Propfind | RequestKind::Digest => {
+                let (mut connection, text) = (Connection::open(port)?, self.text(&files.small));
+                Box::new(move || connection.request(&text, self))
+            }
+            RequestKind::Stat => {
+                let (mut client, small) = (root()?, place(&files.small)?);
+                Box::new(move || client.stat(&small))
+            }
+            RequestKind::Open => {
+                let (mut client, small) = (root()?, place(&files.small)?);
+                Box::new(move || {
+                    let file = client.open(&small)?;
+                    client.close(file)
+                })
+            }
+            RequestKind::ReadVector => {
+                let (mut client, (large, bytes)) = (root()?, files.large.clone());
+                let (file, mut random) = (client.open(&place(&large)?)?, fastrand::Rng::with_seed(1));
+                Box::new(move || client.read_vector(file, bytes, &mut random))
+            }
+        })
     }
 }
 
@@ -41,19 +99,18 @@ impl RequestKind {
 ///
 /// # Errors
 /// The server cannot be reached, or its answer is not the expected one.
-pub fn rate(port: u16, path: &str, kind: RequestKind, time: Duration, core: usize) -> Result<f64> {
+pub fn rate(port: u16, files: &RequestedFiles, kind: RequestKind, time: Duration, core: usize) -> Result<f64> {
     let client = || {
         let mut cores = CpuSet::new();
         cores.set(core);
         sched_setaffinity(None, &cores).context("cannot pin the client to a processor")?;
-        let mut connection = Connection::open(port)?;
-        let text = kind.text(path);
+        let mut call = kind.caller(port, files)?;
         // For the first answer, the server may have to read the file.
-        connection.request(&text, kind)?;
+        call()?;
         let started = Instant::now();
         let mut count = 0_u32;
         while started.elapsed() < time {
-            connection.request(&text, kind)?;
+            call()?;
             count += 1;
         }
         Ok(f64::from(count) / started.elapsed().as_secs_f64())
@@ -87,7 +144,7 @@ impl Connection {
             RequestKind::Digest => {
                 ensure!(self.head.contains(" 200 ") && self.has("digest: adler32="), "no digest: {}", self.head);
             }
-            RequestKind::Propfind => {
+            _ => {
                 ensure!(self.head.contains(" 207 "), "not a 207: {}", self.head);
                 self.read_body()?;
             }
@@ -143,7 +200,8 @@ mod tests {
                 }
             }
         });
-        let rate = rate(port, "/f", RequestKind::Propfind, Duration::from_millis(50), 0).unwrap();
+        let files = RequestedFiles { small: "/f".into(), large: ("/l".into(), 0) };
+        let rate = rate(port, &files, RequestKind::Propfind, Duration::from_millis(50), 0).unwrap();
         assert!(rate > 10.0, "{rate}");
         assert_eq!(header("HTTP/1.1 200 OK\r\nA: b\r\ncontent-Length: 7\r\n\r\n", "Content-Length"), Some("7"));
     }

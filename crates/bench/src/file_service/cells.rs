@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 
-use super::ServerKind;
 use super::pki::Pki;
 use super::servers::url;
+use super::{MeasuredProtocol, ServerKind};
 use crate::process::Server;
 
 /// The client.
@@ -18,6 +18,8 @@ pub enum Tool {
     Curl,
     /// davix-get and davix-put.
     Davix,
+    /// xrdcp.
+    Xrdcp,
 }
 
 /// The direction of the bytes.
@@ -38,13 +40,17 @@ pub enum Operation {
     Pull,
     /// A third-party copy that an xrootd pulls from the measured server.
     Source,
-    /// Many files of 1 MB over one connection, by curl.
+    /// Many files of 1 MB over one connection, by curl or `xrdcp -r`.
     Small(Verb),
+    /// [`CLIENTS`] clients at once, each of which reads a part of the large file's size.
+    AtOnce,
 }
 
 /// One cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
+    /// The protocol.
+    pub protocol: MeasuredProtocol,
     /// The operation.
     pub operation: Operation,
     /// Whether it runs over TLS.
@@ -53,21 +59,27 @@ pub struct Cell {
 
 /// Size of a small file.
 pub const SMALL: u64 = 1_000_000;
+/// Clients at once.
+pub const CLIENTS: u64 = 32;
 
 impl Cell {
-    /// All cells, in the order of the report.
-    pub fn all() -> Vec<Cell> {
-        let mut operations = Vec::new();
-        for tool in [Tool::Curl, Tool::Davix] {
-            operations.extend([Verb::Get, Verb::Put].map(|verb| Operation::Large(tool, verb)));
+    /// All cells of a protocol, in the order of the report.
+    pub fn all(protocol: MeasuredProtocol) -> Vec<Cell> {
+        let cells = |operation| [false, true].map(|tls| Cell { protocol, operation, tls });
+        let clear = |operation| Cell { protocol, operation, tls: false };
+        let large = |tool| [Verb::Get, Verb::Put].map(|verb| Operation::Large(tool, verb));
+        let small = [Verb::Get, Verb::Put].map(Operation::Small);
+        match protocol {
+            MeasuredProtocol::Http => {
+                let large = [Tool::Curl, Tool::Davix].into_iter().flat_map(large);
+                large.chain([Operation::Pull, Operation::Source]).chain(small).flat_map(cells).collect()
+            }
+            MeasuredProtocol::Root => {
+                let by_both = large(Tool::Xrdcp).into_iter().chain(small).chain([Operation::AtOnce]).flat_map(cells);
+                // Over TLS the servers would find each other by addresses, which are not in their certificates.
+                by_both.chain([Operation::Pull, Operation::Source].map(clear)).collect()
+            }
         }
-        operations.extend([
-            Operation::Pull,
-            Operation::Source,
-            Operation::Small(Verb::Get),
-            Operation::Small(Verb::Put),
-        ]);
-        operations.into_iter().flat_map(|operation| [false, true].map(|tls| Cell { operation, tls })).collect()
     }
 
     /// Its name for `--only`.
@@ -77,6 +89,9 @@ impl Cell {
             Operation::Large(Tool::Curl, Verb::Put) => "curl-put",
             Operation::Large(Tool::Davix, Verb::Get) => "davix-get",
             Operation::Large(Tool::Davix, Verb::Put) => "davix-put",
+            Operation::Large(Tool::Xrdcp, Verb::Get) => "xrdcp-get",
+            Operation::Large(Tool::Xrdcp, Verb::Put) => "xrdcp-put",
+            Operation::AtOnce => "at-once",
             Operation::Pull => "pull",
             Operation::Source => "source",
             Operation::Small(Verb::Get) => "small-get",
@@ -89,7 +104,11 @@ impl Cell {
     pub fn title(self, small: u64) -> String {
         let operation = match self.operation {
             Operation::Large(tool, verb) => {
-                let tool = if tool == Tool::Curl { "curl" } else { "davix" };
+                let tool = match tool {
+                    Tool::Curl => "curl",
+                    Tool::Davix => "davix",
+                    Tool::Xrdcp => "xrdcp",
+                };
                 format!("{tool}, {}", if verb == Verb::Get { "GET" } else { "PUT" })
             }
             Operation::Pull => "third-party copy, pulled from an xrootd".into(),
@@ -97,13 +116,14 @@ impl Cell {
             Operation::Small(verb) => {
                 format!("{} of {small} × 1 MB, one connection", if verb == Verb::Get { "GET" } else { "PUT" })
             }
+            Operation::AtOnce => format!("{CLIENTS} clients at once, GET"),
         };
         format!("{operation}{}", if self.tls { ", TLS" } else { "" })
     }
 
     /// Whether the operation writes files, which must be compared and emptied.
     pub fn writes(self) -> bool {
-        !matches!(self.operation, Operation::Large(_, Verb::Get) | Operation::Small(Verb::Get))
+        !matches!(self.operation, Operation::Large(_, Verb::Get) | Operation::Small(Verb::Get) | Operation::AtOnce)
     }
 
     /// Whether it moves many files.
@@ -134,6 +154,9 @@ pub struct CellInputs<'a> {
     pub scratch: &'a Path,
 }
 
+/// The file that each of many clients reads.
+pub const PART: &str = "part";
+
 /// The name of a small file.
 pub fn small_name(at: u64) -> String {
     format!("small/{at:06}")
@@ -145,9 +168,54 @@ impl CellInputs<'_> {
     /// # Errors
     /// The list of files for curl cannot be written.
     pub fn words(&self) -> Result<Vec<String>> {
+        match self.cell.protocol {
+            MeasuredProtocol::Http => self.http_words(),
+            MeasuredProtocol::Root => Ok(self.root_words()),
+        }
+    }
+
+    fn url(&self, server: &Server, path: &str) -> String {
+        url(server, self.cell.protocol, self.cell.tls, path)
+    }
+
+    fn root_words(&self) -> Vec<String> {
+        let source = |name: &str| self.data.join(name).display().to_string();
+        let at = |path: &str| self.url(self.server, path);
+        let mut words = vec!["env".to_owned(), format!("X509_CERT_DIR={}", self.pki.directory.display())];
+        let mut xrdcp = |more: &[&str]| {
+            words.extend(["xrdcp", "--nopbar", "-s", "-f"].iter().chain(more).map(ToString::to_string));
+        };
+        match self.cell.operation {
+            Operation::Large(_, Verb::Get) => xrdcp(&[&at("large"), "/dev/null"]),
+            Operation::Large(_, Verb::Put) => xrdcp(&[&source("large"), &at(&format!("{}/large", self.target))]),
+            Operation::Small(Verb::Get) => xrdcp(&["-r", &at("small"), &self.fetched().display().to_string()]),
+            Operation::Small(Verb::Put) => xrdcp(&["-r", &source("small"), &at(&format!("{}/", self.target))]),
+            Operation::Pull | Operation::Source => {
+                let (from, to) = match self.cell.operation {
+                    Operation::Pull => (self.other, self.server),
+                    _ => (self.server, self.other),
+                };
+                let (from, to) = (self.url(from, "large"), self.url(to, &format!("{}/large", self.target)));
+                xrdcp(&["--tpc", "only", &from, &to]);
+            }
+            Operation::AtOnce => {
+                let one = format!("xrdcp --nopbar -s -f {} /dev/null", at(PART));
+                words.extend(["sh", "-c"].map(String::from));
+                words.push(format!("seq {CLIENTS} | xargs -P {CLIENTS} -I NUMBER {one}"));
+            }
+        }
+        words
+    }
+
+    /// The directory for small files that xrdcp fetches.
+    pub fn fetched(&self) -> PathBuf {
+        self.scratch.join("fetched")
+    }
+
+    fn http_words(&self) -> Result<Vec<String>> {
         let cell = self.cell;
         let ca = self.pki.ca.display().to_string();
-        let at = |server: &Server, path: &str| url(server, cell.tls, path);
+        let at = |server: &Server, path: &str| self.url(server, path);
         let source = self.data.join("large").display().to_string();
         let target = format!("{}/large", self.target);
         let words = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<String>>();
@@ -165,6 +233,7 @@ impl CellInputs<'_> {
                 words(&["davix-get", "-k", &at(self.server, "large"), "/dev/null"])
             }
             Operation::Large(Tool::Davix, Verb::Put) => words(&["davix-put", "-k", &source, &at(self.server, &target)]),
+            Operation::Large(Tool::Xrdcp, _) | Operation::AtOnce => bail!("no client of HTTP does this here"),
             Operation::Pull | Operation::Source => {
                 let (active, passive) = match cell.operation {
                     Operation::Pull => (self.server, self.other),
@@ -194,12 +263,12 @@ impl CellInputs<'_> {
             let name = small_name(at);
             match verb {
                 Verb::Get => {
-                    writeln!(text, "url = \"{}\"\noutput = \"/dev/null\"", url(self.server, self.cell.tls, &name))?;
+                    writeln!(text, "url = \"{}\"\noutput = \"/dev/null\"", self.url(self.server, &name))?;
                 }
                 Verb::Put => {
                     let file = self.data.join(&name);
                     let path = format!("{}/{name}", self.target);
-                    let to = url(self.server, self.cell.tls, &path);
+                    let to = self.url(self.server, &path);
                     writeln!(text, "url = \"{to}\"\nupload-file = \"{}\"\noutput = \"/dev/null\"", file.display())?;
                 }
             }
@@ -214,7 +283,8 @@ impl CellInputs<'_> {
     /// # Errors
     /// A third-party copy failed, or a file is missing or has another size.
     pub fn check(&self) -> Result<()> {
-        if matches!(self.cell.operation, Operation::Pull | Operation::Source) {
+        let is_third_party = matches!(self.cell.operation, Operation::Pull | Operation::Source);
+        if is_third_party && self.cell.protocol == MeasuredProtocol::Http {
             let text = fs::read_to_string(self.answer())?;
             let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             ensure!(last.starts_with("success"), "the copy ended in {last:?}");

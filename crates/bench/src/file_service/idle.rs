@@ -1,18 +1,19 @@
 //! Idle connections: the memory that a server keeps for ten thousand of them.
 
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use socket2::{Domain, Socket, Type};
+use rustls::ClientConfig;
+use xroot::RootPath;
 
+use super::MeasuredProtocol;
+use super::connection::{ClientStream, client_config};
+use super::root_client::RootClient;
 use crate::process::Server;
 
 /// Connections from one source address: fewer than an address has ports.
@@ -49,67 +50,75 @@ pub fn raise_descriptors(wanted: u64) -> Result<()> {
     setrlimit(Resource::Nofile, limit).with_context(|| format!("cannot have {wanted} descriptors (ulimit -n)"))
 }
 
+/// An idle connection.
 enum Connection {
-    Clear(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Http(ClientStream),
+    Root(RootClient),
+}
+
+impl Connection {
+    fn is_closed(&self) -> bool {
+        match self {
+            Connection::Http(stream) => stream.is_closed(),
+            Connection::Root(client) => client.is_closed(),
+        }
+    }
+}
+
+/// What is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct IdleClients<'a> {
+    /// The protocol: with XRootD's, a connection logs in and asks for the facts of the file.
+    pub protocol: MeasuredProtocol,
+    /// The authority to trust, if connections speak TLS.
+    pub ca: Option<&'a Path>,
+    /// How many.
+    pub count: usize,
+    /// The file that each asks for.
+    pub path: &'a str,
 }
 
 /// Opens connections, sends one request on each so that the server knows the protocol, and leaves them idle.
 ///
 /// # Errors
 /// A connection cannot be opened, its request is not answered, the server closes some of the connections, or its memory cannot be read.
-pub fn measure(server: &Server, tls: Option<&std::path::Path>, count: usize, path: &str) -> Result<Idle> {
-    let config = tls.map(client_config).transpose()?;
+pub fn measure(server: &Server, clients: &IdleClients<'_>) -> Result<Idle> {
+    let alpn: &[&[u8]] = if clients.protocol == MeasuredProtocol::Http { &[b"http/1.1"] } else { &[] };
+    let config = clients.ca.map(|ca| client_config(ca, alpn)).transpose()?;
     let pids = server.side.pids();
     let before_bytes = resident(&pids)?;
+    let count = clients.count;
     let mut connections = Vec::with_capacity(count);
     for at in 0..count {
-        let connection = open(server.port, at / PER_ADDRESS, config.as_ref(), path);
+        let connection = open(server.port, at / PER_ADDRESS, clients, config.as_ref());
         connections.push(connection.with_context(|| format!("after {at} connections"))?);
     }
     std::thread::sleep(SILENCE);
     let with_bytes = resident(&pids)?;
     let threads = threads(&pids);
     let started = Instant::now();
-    drop(open(server.port, 0, config.as_ref(), path).context("beside idle connections")?);
+    drop(open(server.port, 0, clients, config.as_ref()).context("beside idle connections")?);
     let answer_s = started.elapsed().as_secs_f64();
-    let closed = connections.iter().filter(|connection| is_closed(connection)).count();
+    let closed = connections.iter().filter(|connection| connection.is_closed()).count();
     ensure!(closed == 0, "the server closed {closed} of {count} idle connections within {SILENCE:?}");
     Ok(Idle { connections: count, before_bytes, with_bytes, answer_s, threads })
 }
 
-fn client_config(ca: &std::path::Path) -> Result<Arc<ClientConfig>> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(ca)?)?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = config.with_root_certificates(roots).with_no_client_auth();
-    // Memory of sessions that are kept for resumption must not count.
-    config.resumption = rustls::client::Resumption::disabled();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
-}
-
 /// Opens a connection from the source address of its block, and waits for the answer to one request.
-fn open(port: u16, block: usize, tls: Option<&Arc<ClientConfig>>, path: &str) -> Result<Connection> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    let from: SocketAddr = format!("127.0.0.{}:0", 2 + block).parse()?;
-    socket.bind(&from.into())?;
-    let to: SocketAddr = format!("127.0.0.1:{port}").parse()?;
-    socket.connect(&to.into())?;
-    let stream: TcpStream = socket.into();
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    stream.set_nodelay(true)?;
-    let head = format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n");
-    let Some(config) = tls else {
-        let mut stream = stream;
-        request(&mut stream, &head)?;
-        return Ok(Connection::Clear(stream));
+fn open(port: u16, block: usize, clients: &IdleClients<'_>, tls: Option<&Arc<ClientConfig>>) -> Result<Connection> {
+    let stream = ClientStream::open(port, [127, 0, 0, 2 + block as u8])?;
+    if clients.protocol == MeasuredProtocol::Root {
+        let mut client = RootClient::log_in(stream, tls)?;
+        client.stat(&RootPath::parse(clients.path.as_bytes())?)?;
+        return Ok(Connection::Root(client));
+    }
+    let mut stream = match tls {
+        Some(config) => stream.start_tls(config)?,
+        None => stream,
     };
-    let session = ClientConnection::new(config.clone(), ServerName::try_from("localhost")?)?;
-    let mut stream = StreamOwned::new(session, stream);
+    let head = format!("HEAD {} HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n", clients.path);
     request(&mut stream, &head)?;
-    Ok(Connection::Tls(Box::new(stream)))
+    Ok(Connection::Http(stream))
 }
 
 /// Sends the head of a request, and reads the head of its answer.
@@ -126,20 +135,6 @@ fn request(stream: &mut (impl Read + Write), head: &str) -> Result<()> {
     }
     ensure!(answer.starts_with(b"HTTP/1.1 200"), "{:?}", String::from_utf8_lossy(&answer));
     Ok(())
-}
-
-/// Whether the server has closed a connection.
-fn is_closed(connection: &Connection) -> bool {
-    let stream = match connection {
-        Connection::Clear(stream) => stream,
-        Connection::Tls(stream) => &stream.sock,
-    };
-    let _ = stream.set_nonblocking(true);
-    // Unread TLS tickets may have arrived: only the end of the stream counts.
-    match stream.peek(&mut [0; 1]) {
-        Ok(bytes) => bytes == 0,
-        Err(error) => error.kind() != ErrorKind::WouldBlock,
-    }
 }
 
 fn field(pid: u32, name: &str) -> Option<u64> {
