@@ -29,9 +29,9 @@ const LIMITED_SHARE_MIN: f64 = 0.5;
 const RESENT_SHARE_MIN: f64 = 5e-4;
 /// A queue of sufficient length adds this share of the round trip before it overflows.
 const QUEUE_SHARE: f64 = 0.25;
-/// A policer drops at least this share of the bytes sent, or this share of the rate is missing; a short queue lets more pass.
+/// A policer drops at least this share of the bytes sent: 20 % on average, where other paths with loss lose 2 to 4 % (Flach et al., "An Internet-Wide
+/// Analysis of Traffic Policing", SIGCOMM 2016); 5 to 9 % in the lab, where a queue of 32 KiB drops less than 1 %.
 const POLICED_RESENT_MIN: f64 = 0.03;
-const POLICED_MISSING_MIN: f64 = 0.4;
 
 /// One direction.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl Side {
         if shift.is_none() && missing < MISSING_WARNING {
             return None;
         }
-        let cause = self.cause(direction, last, loss_cause, is_queued, missing_most);
+        let cause = self.cause(direction, last, loss_cause, is_queued);
         let before_text =
             shift.map(|shift| format!(", where it was {}", report::rate(shift.before))).unwrap_or_default();
         let expected_text = expected.rate_bit_s.filter(|_| missing >= MISSING_WARNING).map(|rate| {
@@ -126,7 +126,6 @@ impl Side {
         last: &Throughput,
         loss_cause: Option<CauseKind>,
         is_queued: bool,
-        missing_most: f64,
     ) -> CauseKind {
         // The words of `probe` are near and far: in reverse the far end sends.
         let far_is_receiver = direction == Direction::Forward;
@@ -151,7 +150,7 @@ impl Side {
         } else if is_queued {
             CauseKind::Congestion
         } else if last.resent > RESENT_SHARE_MIN && queued < QUEUE_SHARE {
-            self.policer_or_queue(last, missing_most)
+            self.policer_or_queue(last)
         } else if queued >= QUEUE_SHARE || last.resent > 0.0 {
             CauseKind::NarrowLink
         } else {
@@ -161,12 +160,11 @@ impl Side {
 
     /// The cause where only TCP loses packets, and no queue grows before it does: a policer drops the same share all the time, a queue that
     /// is too short drops the part of a burst that it cannot hold.
-    fn policer_or_queue(&self, last: &Throughput, missing_most: f64) -> CauseKind {
+    fn policer_or_queue(&self, last: &Throughput) -> CauseKind {
         let is_steady = self.previous.as_ref().is_some_and(|previous| {
             let apart = (previous.rate_bit_s - last.rate_bit_s).abs() / previous.rate_bit_s.max(1.0);
             previous.resent > RESENT_SHARE_MIN && apart < 0.15
         });
-        let is_hard = last.resent > POLICED_RESENT_MIN || missing_most > POLICED_MISSING_MIN;
-        if is_steady && is_hard && last.resent > 5e-3 { CauseKind::Policer } else { CauseKind::ShallowQueue }
+        if is_steady && last.resent > POLICED_RESENT_MIN { CauseKind::Policer } else { CauseKind::ShallowQueue }
     }
 }

@@ -149,8 +149,8 @@ fn a_shift_of_throughput_has_its_cause() {
     };
     assert_eq!(slow(|found| found.window_limited = 0.9), CauseKind::SlowReceiver);
     assert_eq!(slow(|found| found.binding = "cpu_near".into()), CauseKind::SlowSender);
-    assert_eq!(slow(|found| found.resent = 0.02), CauseKind::Policer);
-    assert_eq!(slow(|found| found.resent = 0.001), CauseKind::ShallowQueue);
+    assert_eq!(slow(|found| found.resent = 0.05), CauseKind::Policer);
+    assert_eq!(slow(|found| found.resent = 0.008), CauseKind::ShallowQueue);
     assert_eq!(slow(|found| found.rtt_s = Some(0.2)), CauseKind::NarrowLink);
     assert_eq!(slow(|_| {}), CauseKind::Unknown);
 }
