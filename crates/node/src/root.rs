@@ -18,6 +18,7 @@ mod metadata;
 mod opening;
 mod prepare;
 mod pulled_file;
+mod pulling;
 mod query;
 mod reading;
 mod resolved;

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use auth::Access;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ServerConfig;
 use serve::{Admitted, ConnectionPermit, Idle, Incoming};
@@ -24,6 +25,8 @@ use super::log::{self, LoggedAction, ShownRequest};
 use super::session::{ClientName, RootSession};
 use super::streams::BoundStream;
 use super::{IDLE_FOR, LINGER, RootService, SILENCE};
+use crate::audit::Decision;
+use crate::clock::now;
 use crate::meters::Protocol;
 
 /// How often a connection looks for answers that other threads make.
@@ -368,6 +371,40 @@ impl RootConnection {
                 self.service.parked.park(file);
             }
         }
+    }
+
+    /// Writes an action to the access log and to the audit log.
+    pub fn log(&self, logged: &LoggedAction<'_>) {
+        let LoggedAction { action, target, other, status, reason, bytes, began } = *logged;
+        let access = self.session.as_ref().map(|session| session.access());
+        let who = access.map_or_else(|| "nobody".to_owned(), Access::who);
+        let is_anonymous = access.is_none_or(Access::is_anonymous);
+        let by = if self.login.is_tls() { "roots" } else { "root" };
+        let outcome = match status {
+            200..=399 => "allowed",
+            401 | 403 => "denied",
+            _ => "failed",
+        };
+        let (peer, seconds) = (self.peer, began.elapsed().as_secs_f64());
+        let client = self.session.as_ref().map_or(&self.client.shown, |session| &session.client);
+        tracing::info!(
+            target: "access", %peer, who, by, event = action, what = target, other, outcome, bytes, seconds, agent = client, error = reason,
+        );
+        self.service.services.audit_log.add(&Decision {
+            time: web::date::rfc3339_us(now()),
+            is_anonymous,
+            peer,
+            who: &who,
+            by,
+            action,
+            target,
+            other,
+            outcome,
+            status: (status > 0).then_some(status),
+            reason,
+            bytes,
+            seconds,
+        });
     }
 }
 

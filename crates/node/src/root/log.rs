@@ -1,14 +1,9 @@
-//! The access log and the audit log.
+//! What is written to the access log and to the audit log.
 
 use std::time::Instant;
 
-use auth::Access;
 use xroot::place::FileOrPath;
 use xroot::{RequestCode, RootPath, RootRequest};
-
-use super::connection::RootConnection;
-use crate::audit::Decision;
-use crate::clock::now;
 
 /// What a client has done, or was refused.
 pub(super) struct LoggedAction<'a> {
@@ -54,42 +49,6 @@ impl ShownRequest {
             _ => None,
         };
         ShownRequest { target, other }
-    }
-}
-
-impl RootConnection {
-    /// Writes an action to the access log and to the audit log.
-    pub fn log(&self, logged: &LoggedAction<'_>) {
-        let LoggedAction { action, target, other, status, reason, bytes, began } = *logged;
-        let access = self.session.as_ref().map(|session| session.access());
-        let who = access.map_or_else(|| "nobody".to_owned(), Access::who);
-        let is_anonymous = access.is_none_or(Access::is_anonymous);
-        let by = if self.login.is_tls() { "roots" } else { "root" };
-        let outcome = match status {
-            200..=399 => "allowed",
-            401 | 403 => "denied",
-            _ => "failed",
-        };
-        let (peer, seconds) = (self.peer, began.elapsed().as_secs_f64());
-        let client = self.session.as_ref().map_or(&self.client.shown, |session| &session.client);
-        tracing::info!(
-            target: "access", %peer, who, by, event = action, what = target, other, outcome, bytes, seconds, agent = client, error = reason,
-        );
-        self.service.services.audit_log.add(&Decision {
-            time: web::date::rfc3339_us(now()),
-            is_anonymous,
-            peer,
-            who: &who,
-            by,
-            action,
-            target,
-            other,
-            outcome,
-            status: (status > 0).then_some(status),
-            reason,
-            bytes,
-            seconds,
-        });
     }
 }
 

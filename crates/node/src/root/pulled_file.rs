@@ -13,15 +13,12 @@ use remote::root::RootSettings;
 use remote::{Redirects, Root};
 use web::Dialer;
 use xroot::third_party::CopySource;
-use xroot::{ErrorCode, RootAnswer, RootPath, RootUrl, StreamId};
+use xroot::{ErrorCode, RootAnswer, RootPath, RootUrl};
 
 use super::RootService;
-use super::connection::RootConnection;
 use super::failure::{self, RootFailure, RootOutcome, refuse};
 use super::written_file::WrittenFile;
 
-/// How long a client waits for a copy, seconds.
-const COPY_S: u32 = 24 * 3600;
 /// Copies at once.
 const COPIES_MAX: usize = 64;
 /// Timeout for a connection to a source, and for a byte of it: the file may have to come from tape.
@@ -48,6 +45,15 @@ enum PullState {
     Agreed,
     Running,
     Ended(Result<(), (ErrorCode, String)>),
+}
+
+/// What follows from a sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SyncOutcome {
+    /// Nothing more.
+    Done,
+    /// The copy begins now.
+    Begins,
 }
 
 /// The copies that run.
@@ -169,7 +175,47 @@ impl PulledFile {
         }
     }
 
-    /// Gets the file.
+    /// Takes a sync of the client: the first one agrees to the copy, the second one begins it.
+    ///
+    /// # Errors
+    /// The copy runs, or has failed.
+    pub fn sync(&self) -> RootOutcome<SyncOutcome> {
+        let mut state = self.state.lock();
+        match &*state {
+            PullState::Open => {
+                *state = PullState::Agreed;
+                Ok(SyncOutcome::Done)
+            }
+            PullState::Agreed => {
+                *state = PullState::Running;
+                Ok(SyncOutcome::Begins)
+            }
+            PullState::Running => Err(refuse(ErrorCode::InProgress, "the third-party copy is under way")),
+            PullState::Ended(Ok(())) => Ok(SyncOutcome::Done),
+            PullState::Ended(Err((code, reason))) => Err(refuse(*code, reason.clone())),
+        }
+    }
+
+    /// The copy that was to begin has not: the client may sync again.
+    pub fn has_not_begun(&self) {
+        *self.state.lock() = PullState::Agreed;
+    }
+
+    /// Gets the file; returns the answer to the sync that began the copy.
+    pub fn run(&self, service: &RootService) -> RootAnswer {
+        let ended = match self.pull(service) {
+            Ok(()) => Ok(()),
+            Err(RootFailure::Refused(code, reason)) => Err((code, reason)),
+            Err(RootFailure::Broken(error)) => Err((ErrorCode::Server, error.to_string())),
+        };
+        let answer = match &ended {
+            Ok(()) => RootAnswer::Ok(Vec::new()),
+            Err((code, reason)) => failure::answer(*code, reason),
+        };
+        *self.state.lock() = PullState::Ended(ended);
+        answer
+    }
+
     fn pull(&self, service: &RootService) -> RootOutcome<()> {
         let Some(_permit) = service.copies.permit() else {
             let reason = format!("{COPIES_MAX} third-party copies run on this node; try again later");
@@ -240,57 +286,6 @@ impl PulledFile {
             ErrorCode::Checksum,
             format!("checksum mismatch: the copy has {found}, and the client states {stated}"),
         ))
-    }
-}
-
-impl RootConnection {
-    /// Syncs a file that is pulled: the first time nothing happens, the second time the copy begins.
-    pub(super) fn sync_pulled(&mut self, stream: StreamId, file: &Arc<PulledFile>) -> RootOutcome<RootAnswer> {
-        let mut state = file.state.lock();
-        match &*state {
-            PullState::Open => {
-                *state = PullState::Agreed;
-                Ok(RootAnswer::Ok(Vec::new()))
-            }
-            PullState::Agreed => {
-                *state = PullState::Running;
-                drop(state);
-                self.begin_pull(stream, file)
-            }
-            PullState::Running => Err(refuse(ErrorCode::InProgress, "the third-party copy is under way")),
-            PullState::Ended(Ok(())) => Ok(RootAnswer::Ok(Vec::new())),
-            PullState::Ended(Err((code, reason))) => Err(refuse(*code, reason.clone())),
-        }
-    }
-
-    fn begin_pull(&self, stream: StreamId, file: &Arc<PulledFile>) -> RootOutcome<RootAnswer> {
-        let session = Arc::clone(self.session()?);
-        let (service, pulled) = (Arc::clone(&self.service), Arc::clone(file));
-        session.begin_answer();
-        let work = {
-            let session = Arc::clone(&session);
-            move || {
-                let ended = match pulled.pull(&service) {
-                    Ok(()) => Ok(()),
-                    Err(RootFailure::Refused(code, reason)) => Err((code, reason)),
-                    Err(RootFailure::Broken(error)) => Err((ErrorCode::Server, error.to_string())),
-                };
-                let answer = match &ended {
-                    Ok(()) => RootAnswer::Ok(Vec::new()),
-                    Err((code, reason)) => failure::answer(*code, reason),
-                };
-                *pulled.state.lock() = PullState::Ended(ended);
-                let answer = RootAnswer::Async { stream, answer: Box::new(answer) };
-                session.finish_answer(StreamId::default(), answer);
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("root-copy".into()).spawn(work) {
-            session.forget_answer();
-            *file.state.lock() = PullState::Agreed;
-            let reason = format!("no thread is free for the copy ({error}); try again later");
-            return Err(refuse(ErrorCode::Overloaded, reason));
-        }
-        Ok(RootAnswer::WaitForAnswer(COPY_S))
     }
 }
 

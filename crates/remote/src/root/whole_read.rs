@@ -18,9 +18,9 @@ use super::server::REDIRECTS_MAX;
 use crate::ahead::AHEAD;
 use crate::request_error::RequestError;
 
-/// Requests under way.
+/// RangeRequests under way.
 const REQUESTS_MAX: usize = AHEAD as usize + 1;
-/// Requests for pages whose checksums were wrong, for each request of the file.
+/// RangeRequests for pages whose checksums were wrong, for each request of the file.
 const REPEATED_MAX: usize = 128;
 
 /// A file that is open to be read once.
@@ -34,7 +34,7 @@ pub struct WholeRead {
 
 /// A request whose answer has not arrived, or not all of it.
 #[derive(Clone, Copy)]
-struct Asked {
+struct RangeRequest {
     stream: StreamId,
     range: FileRange,
     arrived: u32,
@@ -44,11 +44,17 @@ struct Asked {
 
 /// The requests under way, the oldest first.
 #[derive(Default)]
-struct Requests(VecDeque<Asked>);
+struct RangeRequests(VecDeque<RangeRequest>);
 
-impl Requests {
+impl RangeRequests {
     /// Counts `bytes` more bytes of an answer. Returns its request as it was before; none if there is no such request.
-    fn arrived(&mut self, root: &Root, stream: StreamId, bytes: usize, is_last: bool) -> RootResult<Option<Asked>> {
+    fn arrived(
+        &mut self,
+        root: &Root,
+        stream: StreamId,
+        bytes: usize,
+        is_last: bool,
+    ) -> RootResult<Option<RangeRequest>> {
         let Some(at) = self.0.iter().position(|asked| asked.stream == stream) else { return Ok(None) };
         let asked = &mut self.0[at];
         let before = *asked;
@@ -109,7 +115,7 @@ impl WholeRead {
     }
 
     fn read_all(&mut self, take: &mut dyn FnMut(u64, &[u8]) -> bool) -> RootResult<()> {
-        let mut requests = Requests::default();
+        let mut requests = RangeRequests::default();
         let mut next = 0;
         loop {
             while requests.0.len() < REQUESTS_MAX && next < self.size {
@@ -130,7 +136,7 @@ impl WholeRead {
         }
     }
 
-    fn ask(&mut self, requests: &mut Requests, offset: u64, bytes: u32, repeats: u32) -> RootResult<()> {
+    fn ask(&mut self, requests: &mut RangeRequests, offset: u64, bytes: u32, repeats: u32) -> RootResult<()> {
         let range = FileRange { file: self.file, offset, bytes, path_id: 0 };
         let request = if self.connection.has_pages() {
             RootRequest::PageRead { range, is_repeated: repeats > 0 }
@@ -138,14 +144,14 @@ impl WholeRead {
             RootRequest::Read(range)
         };
         let stream = self.connection.send(&request)?;
-        requests.0.push_back(Asked { stream, range, arrived: 0, repeats });
+        requests.0.push_back(RangeRequest { stream, range, arrived: 0, repeats });
         Ok(())
     }
 
     /// Passes bytes without checksums on.
     fn bytes(
         &self,
-        requests: &mut Requests,
+        requests: &mut RangeRequests,
         head: &AnswerHead,
         bytes: &[u8],
         take: &mut dyn FnMut(u64, &[u8]) -> bool,
@@ -161,7 +167,7 @@ impl WholeRead {
     /// Passes pages on whose checksums are right, and asks for the others again.
     fn pages(
         &mut self,
-        requests: &mut Requests,
+        requests: &mut RangeRequests,
         answer: &CheckedAnswer,
         encoded: &mut [u8],
         take: &mut dyn FnMut(u64, &[u8]) -> bool,
