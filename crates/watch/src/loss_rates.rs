@@ -28,7 +28,7 @@ const FAULT_LOG: f64 = 7.0;
 const DISTINCT_LOG: f64 = 3.0;
 /// Faults that explain the losses of one path and of those around it, at most.
 const FAULTS_MAX: usize = 12;
-/// Steps of the estimate of rates. Forty locate the faults of a simulated mesh as well.
+/// Steps of the estimate of rates. With forty, the faults of a simulated mesh are located no better.
 const FIT_STEPS: usize = 15;
 /// A prior for the estimate of bursts: this many packets lost independently.
 const PRIOR_LOST: f64 = 10.0;

@@ -18,9 +18,9 @@ use super::server::REDIRECTS_MAX;
 use crate::ahead::AHEAD;
 use crate::request_error::RequestError;
 
-/// RangeRequests under way.
+/// Requests under way.
 const REQUESTS_MAX: usize = AHEAD as usize + 1;
-/// RangeRequests for pages whose checksums were wrong, for each request of the file.
+/// Requests for pages whose checksums were wrong, for each request of the file.
 const REPEATED_MAX: usize = 128;
 
 /// A file that is open to be read once.
