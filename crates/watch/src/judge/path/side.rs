@@ -29,8 +29,8 @@ const LIMITED_SHARE_MIN: f64 = 0.5;
 const RESENT_SHARE_MIN: f64 = 5e-4;
 /// A queue of sufficient length adds this share of the round trip before it overflows.
 const QUEUE_SHARE: f64 = 0.25;
-/// A policer drops at least this share of the bytes sent: 20 % on average, where other paths with loss lose 2 to 4 % (Flach et al., "An Internet-Wide
-/// Analysis of Traffic Policing", SIGCOMM 2016); 5 to 9 % in the lab, where a queue of 32 KiB drops less than 1 %.
+/// A policer drops at least this share of the bytes sent. Flows lose six times as much on average where they are policed (Flach et al., "An Internet-Wide
+/// Analysis of Traffic Policing", SIGCOMM 2016); in the lab of `make bench-watch` 5 to 9 %, where a queue of 32 KiB drops less than 1 %.
 const POLICED_RESENT_MIN: f64 = 0.03;
 
 /// One direction.
