@@ -16,14 +16,25 @@ import { strangers } from "./scenes/strangers.mjs";
 import { twoPanes } from "./scenes/two_panes.mjs";
 
 const SCENES = { firstTransfer, twoPanes, filesChanged, sharing, datasets, operation, planning, exercises, errors, strangers };
+/** The longest that a scene takes beside other tests on a slow machine. */
+const SCENE_SECONDS = 450;
 
 try {
   const wanted = process.env.SCENES?.split(",") ?? Object.keys(SCENES);
   for (const [name, scene] of Object.entries(SCENES).filter(([name]) => wanted.includes(name))) {
     const begun = performance.now();
-    await scene();
+    await ended(name, scene());
     console.log(`${name} took ${((performance.now() - begun) / 1000).toFixed(1)} s`);
   }
 } finally {
   await browser.close();
+}
+
+/** Waits for a scene. One that hangs ends the whole run: its browser may hang as well. */
+async function ended(name, scene) {
+  const limit = setTimeout(() => {
+    console.error(`${name} has not ended after ${SCENE_SECONDS} s`);
+    process.exit(1);
+  }, SCENE_SECONDS * 1000);
+  await scene.finally(() => clearTimeout(limit));
 }

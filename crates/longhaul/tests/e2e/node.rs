@@ -63,7 +63,15 @@ pub struct Setup {
 impl Setup {
     /// A node without exports that admits no client.
     pub fn new() -> Setup {
-        let dir = tempfile::tempdir().unwrap();
+        Setup::in_dir(tempfile::tempdir().unwrap())
+    }
+
+    /// Such a node with its directory in memory.
+    pub fn in_memory() -> Setup {
+        Setup::in_dir(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    fn in_dir(dir: TempDir) -> Setup {
         fs::create_dir(dir.path().join("data")).unwrap();
         Setup { state: dir.path().join("state"), dir, host: "127.0.0.1", args: Vec::new(), descriptors: None }
     }

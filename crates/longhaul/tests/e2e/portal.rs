@@ -28,16 +28,21 @@ pub fn portal(test: &str) -> Option<PathBuf> {
     None
 }
 
-/// Runs a test of the pages.
+/// Runs a test of the pages; if it fails, the last calls of the browser's driver say where.
+#[allow(clippy::print_stdout, reason = "the calls belong to the failed test's own output")]
 pub fn run(portal: &Path, script: &str, environment: &[(&str, &str)]) {
+    let calls = tempfile::NamedTempFile::new().unwrap();
     let mut command = Command::new("node");
     command.arg(script).current_dir(portal).env("CHROMIUM", BROWSER).envs(environment.iter().copied());
-    let output = command.output().unwrap();
-    let (printed, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{printed}\n{complained}");
+    let status = command.env("DEBUG", "pw:api").stderr(calls.reopen().unwrap()).status().unwrap();
+    if !status.success() {
+        let calls = fs::read_to_string(calls.path()).unwrap();
+        calls.lines().skip(calls.lines().count().saturating_sub(60)).for_each(|line| println!("{line}"));
+        panic!("{script} ended with {status}");
+    }
 }
 
-/// Fills the first node: a folder to move, a folder with names that are hard to show, many files, and headers of scientific formats.
+/// Fills the first node: a folder to move, a folder with names that are hard to show, a drop box, and headers of scientific formats.
 fn fill(one: &Node) {
     let write = |path: &str, bytes: &[u8]| {
         let path = one.data(path);
@@ -46,7 +51,6 @@ fn fill(one: &Node) {
     };
     write("catalogue/s/f0", &pattern(100_000));
     (0..5).for_each(|file| write(&format!("run/f{file}"), &pattern(100_000)));
-    (0..100_000).for_each(|file| write(&format!("many/n{file:05}"), b""));
     // A name with markup, and one with a change of the writing direction.
     write("run/<img src=x onerror=window.broken=1>", b"markup");
     write("run/invoice\u{202e}fdp.exe", b"turned");
@@ -55,6 +59,12 @@ fn fill(one: &Node) {
     write("science/image.fits", format!("{head:2880}").as_bytes());
     write("science/cube.h5", &hdf5());
     fs::create_dir_all(one.data("inbox")).unwrap();
+}
+
+/// Adds a folder of 100,000 files.
+fn fill_with_many_files(one: &Node) {
+    fs::create_dir(one.data("many")).unwrap();
+    (0..100_000).for_each(|file| drop(fs::File::create(one.data(&format!("many/n{file:05}"))).unwrap()));
 }
 
 /// The beginning of an HDF5 file: a superblock of version 0, with offsets and lengths of 8 bytes.
@@ -70,6 +80,7 @@ fn hdf5() -> Vec<u8> {
 
 /// A hub with two nodes as endpoints, and an upload of more than one part.
 struct PortalSetup {
+    portal: PathBuf,
     hub: Hub,
     one: Node,
     two: Node,
@@ -78,10 +89,15 @@ struct PortalSetup {
 }
 
 impl PortalSetup {
-    fn start() -> PortalSetup {
+    /// Starts all; none where tests of the pages cannot run, which is reported.
+    fn start(test: &str) -> Option<PortalSetup> {
+        let portal = portal(&format!("portal::{test}"))?;
         let hub = Hub::start(&[]);
-        let node =
-            || Setup::new().data_export("rw").with_macaroons().arg("--allow-origin").arg(hub.url.clone()).start();
+        // In memory: some file systems need minutes to make 100,000 files beside the other tests.
+        let node = || {
+            let setup = Setup::in_memory().data_export("rw").with_macaroons();
+            setup.arg("--allow-origin").arg(hub.url.clone()).start()
+        };
         let (one, two) = (node(), node());
         let admin = hub.member("admin", "root", "");
         for (name, node) in [("one", &one), ("two", &two)] {
@@ -97,11 +113,11 @@ impl PortalSetup {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("large.dat"), pattern(LARGE_BYTES)).unwrap();
         let operator = hub.grant(&["--role", "operator", "--name", "ann", "--community", ""]);
-        PortalSetup { hub, one, two, operator, dir }
+        Some(PortalSetup { portal, hub, one, two, operator, dir })
     }
 
     /// Runs a test of the pages; `more` are further environment variables.
-    fn run(&self, portal: &Path, script: &str, more: &[(&str, &str)]) {
+    fn run(&self, script: &str, more: &[(&str, &str)]) {
         let (source, target) = (self.one.at("data/run"), self.two.at("data/run"));
         let large = self.dir.path().join("large.dat");
         let environment = [
@@ -111,32 +127,60 @@ impl PortalSetup {
             ("TARGET", &target),
             ("LARGE", large.to_str().unwrap()),
         ];
-        run(portal, script, &[&environment[..], more].concat());
+        run(&self.portal, script, &[&environment[..], more].concat());
+    }
+
+    /// Runs some of the scenes in which people use the portal.
+    fn scenes(&self, names: &str) {
+        self.run("tests/portal.mjs", &[("SCENES", names)]);
     }
 }
 
 #[test]
-fn people_move_change_and_share_data_by_the_portal() {
-    let Some(portal) = portal("portal::people_move_change_and_share_data_by_the_portal") else { return };
-    let all = PortalSetup::start();
-    all.run(&portal, "tests/portal.mjs", &[("SCENES", "firstTransfer,twoPanes,filesChanged,sharing")]);
+fn people_move_data_by_the_portal() {
+    let Some(all) = PortalSetup::start("people_move_data_by_the_portal") else { return };
+    all.scenes("firstTransfer");
     assert_eq!(fs::read(all.two.data("run/f4")).unwrap(), pattern(100_000));
     assert_eq!(fs::read(all.two.data("run/invoice\u{202e}fdp.exe")).unwrap(), b"turned");
+}
+
+#[test]
+fn people_move_files_from_pane_to_pane_of_the_portal() {
+    let Some(all) = PortalSetup::start("people_move_files_from_pane_to_pane_of_the_portal") else { return };
+    fill_with_many_files(&all.one);
+    all.scenes("twoPanes");
     assert_eq!(fs::read(all.two.data("f3")).unwrap(), pattern(100_000));
+}
+
+#[test]
+fn people_change_files_by_the_portal() {
+    let Some(all) = PortalSetup::start("people_change_files_by_the_portal") else { return };
+    all.scenes("filesChanged");
     assert!(fs::read(all.one.data("new <b>folder/large.dat")).unwrap() == pattern(LARGE_BYTES));
     assert_eq!(fs::read(all.one.data("new <b>folder/renamed.txt")).unwrap(), b"few words");
+}
+
+#[test]
+fn people_share_data_by_the_portal() {
+    let Some(all) = PortalSetup::start("people_share_data_by_the_portal") else { return };
+    all.scenes("sharing");
     assert_eq!(fs::read(all.one.data("inbox/result.txt")).unwrap(), b"first", "a drop box replaces nothing");
 }
 
 #[test]
 fn operators_run_a_collaboration_by_the_portal() {
-    let Some(portal) = portal("portal::operators_run_a_collaboration_by_the_portal") else { return };
-    let mut all = PortalSetup::start();
-    all.run(&portal, "tests/portal.mjs", &[("SCENES", "datasets,operation,planning,exercises,errors,strangers")]);
-    assert!(!all.two.data("run-stolen").exists(), "a page of another site moved something");
+    let Some(mut all) = PortalSetup::start("operators_run_a_collaboration_by_the_portal") else { return };
+    all.scenes("datasets,operation,planning,exercises,errors");
     let gone = all.two.at("data/");
     all.two.kill();
-    all.run(&portal, "tests/node_down.mjs", &[("GONE", &gone)]);
+    all.run("tests/node_down.mjs", &[("GONE", &gone)]);
+}
+
+#[test]
+fn pages_of_other_sites_cannot_use_a_session_of_the_portal() {
+    let Some(all) = PortalSetup::start("pages_of_other_sites_cannot_use_a_session_of_the_portal") else { return };
+    all.scenes("strangers");
+    assert!(!all.two.data("run-stolen").exists(), "a page of another site moved something");
 }
 
 /// A provider that ends with its guard.

@@ -16,7 +16,7 @@ export async function twoPanes() {
   await left.getByText("[U+202E]").waitFor();
   await right.getByLabel("Endpoint").selectOption({ label: "two" });
   await right.getByRole("button", { name: "data/" }).click();
-  await right.getByText("run/").waitFor();
+  await right.getByText("entries").waitFor();
   await isAccessible(page, "files");
   // With the keyboard: the file is found, marked and moved.
   await left.getByLabel("Find").fill("f3");
