@@ -10,7 +10,7 @@ use crate::limits::JWKS_KEYS;
 use crate::macaroon::{self, MacaroonRequest};
 use crate::policy::{DistinguishedName, Policy};
 use crate::token::{self, Jwks};
-use crate::x509::{self, Authorities, VomsServers};
+use crate::x509::{self, Authorities, AuthorityDirectory, VomsServers};
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub fn policy(bytes: &[u8]) {
     }
 }
 
-/// Verifies a chain of certificates, each behind its length in two bytes, and parses the same bytes as a list of VOMS servers.
+/// Verifies a chain of certificates, each behind its length in two bytes, and parses the same bytes as a list of VOMS servers, and as files of a directory of authorities.
 pub fn certificates(bytes: &[u8]) {
     let mut rest = bytes;
     let mut chain = Vec::new();
@@ -77,7 +77,9 @@ pub fn certificates(bytes: &[u8]) {
     if std::str::from_utf8(bytes).is_ok_and(|text| voms.add("vo", text).is_ok()) {
         assert!(!voms.is_empty(), "a list without a server");
     }
-    let authorities = Authorities { roots: Arc::new(rustls::RootCertStore::empty()), voms };
+    let mut directory = AuthorityDirectory::default();
+    ["x.0", "x.r0", "x.signing_policy"].iter().for_each(|name| drop(directory.add(name, bytes)));
+    let authorities = Authorities { voms, ..Authorities::new(Arc::new(rustls::RootCertStore::empty())) };
     assert!(
         x509::verify(&chain, &authorities, 1_780_000_000).is_err(),
         "a chain was accepted that no authority signed"

@@ -32,6 +32,14 @@ pub const FQAN_BYTES: usize = 512;
 pub const LSC_BYTES: usize = 64 * 1024;
 /// VOMS servers.
 pub const VOMS_SERVERS: usize = 4096;
+/// A list of revoked certificates. The largest of the grid's authorities have a few megabytes.
+pub const REVOCATION_LIST_BYTES: usize = 64 * 1024 * 1024;
+/// Lists of revoked certificates. The grid has some 100 authorities.
+pub const REVOCATION_LISTS: usize = 4096;
+/// A file with signing policies.
+pub const SIGNING_POLICY_BYTES: usize = 64 * 1024;
+/// Signing policies.
+pub const SIGNING_POLICIES: usize = 4096;
 /// Seconds that another machine's clock may be ahead of ours (WLCG profile 1.3: at the start of a token only; the same for
 /// proxies and their attributes).
 pub const SKEW_SECONDS: i64 = 60;

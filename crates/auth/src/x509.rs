@@ -4,33 +4,44 @@
 //! signer. webpki verifies the certificate of the owner, the end-entity, to an authority; the proxies below it are verified here,
 //! because webpki accepts none. The holder of a proxy counts as the owner: [`Identity::name`] is the end-entity's.
 //!
-//! Nothing is verified against revocation lists. The time is an argument.
+//! The authorities may bring lists of revoked certificates, and policies that say which names they may sign. The time is an argument.
 
 mod certificate;
+mod check;
 mod der;
+mod directory;
 mod error;
 mod handshake;
+mod path;
 mod proxy;
+mod revocation;
+mod signing_policy;
+mod source;
 #[cfg(test)]
 mod tests;
 mod voms;
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, UnixTime};
-use webpki::{EndEntityCert, KeyUsage};
+use rustls::pki_types::CertificateDer;
+use webpki::KeyUsage;
 
 use self::certificate::Certificate;
+use self::path::PathError;
 use self::proxy::Proxies;
 use crate::limits::{CERTIFICATE_BYTES, CHAIN_CERTIFICATES};
 use crate::token::shown;
-use crate::trust::provider;
 
 pub use self::certificate::{PublicKey, public_key, subject};
+pub use self::check::CertificateCheck;
+pub use self::directory::{AuthorityDirectory, AuthorityFileError};
 pub use self::error::ChainError;
 pub use self::handshake::ClientVerifier;
-pub use self::voms::{LscError, VomsAttributes, VomsServers};
+pub use self::revocation::{RevocationListError, RevocationLists};
+pub use self::signing_policy::{SigningPolicies, SigningPolicyError};
+pub use self::source::AuthoritySource;
+pub use self::voms::{LscError, VomsAttributes, VomsServers, plain_fqan};
 
 /// The holder of a verified chain of certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,15 +67,43 @@ impl Identity {
     pub fn fqans(&self) -> impl Iterator<Item = &str> {
         self.attributes.iter().flat_map(|one| one.fqans.iter().map(String::as_str))
     }
+
+    /// The identity without the attributes that have expired since the connection began, which are then among the refused ones.
+    #[must_use]
+    pub fn without_expired_attributes(&self, now: i64) -> Identity {
+        let mut identity = self.clone();
+        identity.attributes.retain(|one| one.expires >= now);
+        if identity.attributes.len() < self.attributes.len() {
+            let reason = "VOMS attributes of this connection have expired: make a new proxy";
+            identity.refused_attributes.push(reason.to_owned());
+        }
+        identity
+    }
 }
 
 /// The trusted authorities: for names of people, and for membership in virtual organisations.
 #[derive(Clone, Debug)]
 pub struct Authorities {
     /// Authorities for end-entities and for VOMS servers.
-    pub roots: std::sync::Arc<RootCertStore>,
+    pub roots: Arc<RootCertStore>,
+    /// The names that authorities may sign.
+    pub signing_policies: SigningPolicies,
+    /// The certificates that authorities have revoked.
+    pub revocation_lists: RevocationLists,
     /// The trusted VOMS servers.
     pub voms: VomsServers,
+}
+
+impl Authorities {
+    /// Authorities that may sign every name and have revoked nothing; without VOMS servers.
+    pub fn new(roots: Arc<RootCertStore>) -> Authorities {
+        Authorities {
+            roots,
+            signing_policies: SigningPolicies::default(),
+            revocation_lists: RevocationLists::default(),
+            voms: VomsServers::default(),
+        }
+    }
 }
 
 /// Verifies the chain that a client presents: its own certificate first, each followed by its signer's. `now` is in seconds since 1970.
@@ -82,7 +121,8 @@ pub fn verify(chain: &[CertificateDer<'_>], authorities: &Authorities, now: i64)
     }
     let Proxies { proxies, end_entity, above, is_limited, expires } = Proxies::split(chain, now)?;
     let name = end_entity.name().ok_or(ChainError::Nameless)?;
-    verify_end_entity(&end_entity, above, &authorities.roots, now)?;
+    path::verify(&end_entity, above, authorities, now, KeyUsage::client_auth())
+        .map_err(|error| chain_error(&error, &end_entity, now))?;
     let (attributes, refused_attributes) = voms::attributes(&proxies, &end_entity, authorities, now);
     Ok(Identity {
         name: name.rfc4514(),
@@ -100,26 +140,18 @@ pub(crate) fn fuzz_attributes(bytes: &[u8]) {
     voms::read_all(bytes);
 }
 
-/// Verifies an end-entity as a client to an authority: signatures, validity, constraints and usage, by webpki.
-fn verify_end_entity(
-    end_entity: &Certificate<'_>,
-    above: &[CertificateDer<'_>],
-    roots: &RootCertStore,
-    now: i64,
-) -> Result<(), ChainError> {
-    let failed = |error: webpki::Error| chain_error(&error, end_entity, now);
-    let parsed = EndEntityCert::try_from(end_entity.der).map_err(failed)?;
-    let algorithms = provider().signature_verification_algorithms;
-    let usage = KeyUsage::client_auth();
-    parsed.verify_for_usage(algorithms.all, &roots.roots, above, unix_time(now), usage, None, None).map_err(failed)?;
-    Ok(())
-}
-
-/// The error of webpki about an end-entity, as a sentence for its holder.
-fn chain_error(error: &webpki::Error, end_entity: &Certificate<'_>, now: i64) -> ChainError {
+/// The error about the path of an end-entity, as a sentence for its holder.
+fn chain_error(error: &PathError, end_entity: &Certificate<'_>, now: i64) -> ChainError {
     let (kind, name) = ("certificate", end_entity.shown_name());
+    let issuer = || end_entity.issuer().map_or_else(|| "nobody".to_owned(), |name| shown(&name.to_string()));
     let validity = end_entity.parsed.validity();
     let (begins, ends) = (validity.not_before.timestamp(), validity.not_after.timestamp());
+    let error = match error {
+        PathError::Name(unpermitted) => {
+            return ChainError::SigningPolicy { authority: shown(&unpermitted.authority), name: shown(&unpermitted.name) };
+        }
+        PathError::Webpki(error) => error,
+    };
     match error {
         webpki::Error::CertExpired { .. } if ends < now => ChainError::Expired { kind, name, at: error::at(ends) },
         webpki::Error::CertNotValidYet { .. } if begins > now => {
@@ -127,14 +159,11 @@ fn chain_error(error: &webpki::Error, end_entity: &Certificate<'_>, now: i64) ->
         }
         // A wrong signature means that the certificate names a trusted authority that did not sign it.
         webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
-            let issuer = end_entity.issuer().map_or_else(|| "nobody".to_owned(), |name| shown(&name.to_string()));
-            ChainError::UnknownIssuer { name, issuer }
+            ChainError::UnknownIssuer { name, issuer: issuer() }
         }
+        webpki::Error::CertRevoked => ChainError::Revoked { name, issuer: issuer() },
+        webpki::Error::CrlExpired { .. } => ChainError::OldRevocationList { name },
         webpki::Error::CaUsedAsEndEntity => ChainError::EndEntity { name, why: "it is an authority's".to_owned() },
         other => ChainError::EndEntity { name, why: format!("{other:?}") },
     }
-}
-
-fn unix_time(now: i64) -> UnixTime {
-    UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now).unwrap_or(0)))
 }

@@ -111,7 +111,7 @@ impl Grid {
         roots.add(self.chain(&["ca.pem"]).remove(0)).unwrap();
         let mut voms = VomsServers::default();
         voms.add("astro", &format!("{VOMS}\n/DC=org/O=Grid/CN=CA\n")).unwrap();
-        verify(&self.chain(files), &Authorities { roots: Arc::new(roots), voms }, now())
+        verify(&self.chain(files), &Authorities { voms, ..Authorities::new(Arc::new(roots)) }, now())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
+use auth::x509::CertificateCheck;
 use auth::{AccessKey, Claims, Denied, Policy, TokenError, VerifiedMacaroon};
 use model::{Fault, Refusal};
 use web::{Method, Refused, Request};
@@ -12,7 +13,7 @@ use web::{Method, Refused, Request};
 use crate::backoff::Backoff;
 use crate::credentials::Credentials;
 use crate::issuers::Issuers;
-use crate::presented::{AuthRequest, CertificateCheck, Presented, bearer};
+use crate::presented::{AuthRequest, Presented, bearer};
 use crate::principal::{Credential, Principal, no_access};
 use crate::sessions::Sessions;
 
@@ -31,14 +32,13 @@ pub struct Authenticator {
 /// What the connection says about its client.
 struct ClientConnection<'a> {
     peer: IpAddr,
-    certificate_name: Option<&'a str>,
     certificate: Option<&'a Arc<CertificateCheck>>,
 }
 
 impl<'a> ClientConnection<'a> {
     fn of(request: &AuthRequest<'a>) -> ClientConnection<'a> {
-        let AuthRequest { peer, certificate_name, certificate, .. } = *request;
-        ClientConnection { peer, certificate_name, certificate }
+        let AuthRequest { peer, certificate, .. } = *request;
+        ClientConnection { peer, certificate }
     }
 }
 
@@ -141,7 +141,7 @@ impl Authenticator {
         if !policy.admits(peer) {
             return Err(Refused::new(403, Denied::Address(peer).to_string()).into());
         }
-        let connection = ClientConnection { peer, certificate_name: None, certificate: None };
+        let connection = ClientConnection { peer, certificate: None };
         match credential.map_or(Ok(Checked::Nothing), |credential| self.check(bearer(credential), &policy)) {
             Ok(checked) => {
                 if !matches!(checked, Checked::Nothing) {
@@ -293,9 +293,15 @@ impl Authenticator {
     /// The principal that holds a checked credential, with its rights.
     fn admit(&self, connection: &ClientConnection<'_>, policy: &Policy, checked: Checked) -> Result<Principal> {
         let anonymous = self.credentials.anonymous();
-        let ClientConnection { peer, certificate, certificate_name } = *connection;
-        let presented =
-            auth::PresentedCredentials { anonymous, dn: certificate_name, ..auth::PresentedCredentials::new(peer) };
+        let ClientConnection { peer, certificate } = *connection;
+        let identity = certificate.and_then(|check| check.identity());
+        let identity = identity.map(|identity| Arc::new(identity.without_expired_attributes(unix_seconds())));
+        let presented = auth::PresentedCredentials {
+            anonymous,
+            dn: identity.as_ref().map(|identity| identity.name.as_str()),
+            attributes: identity.as_ref().map_or(&[], |identity| &identity.attributes),
+            ..auth::PresentedCredentials::new(peer)
+        };
         let presented = match &checked {
             Checked::Nothing => presented,
             Checked::Grant(grant) => auth::PresentedCredentials { grant: Some(grant), ..presented },
@@ -325,12 +331,7 @@ impl Authenticator {
             Checked::Token(claims) => Credential::Token { claims },
             Checked::Macaroon(macaroon) => Credential::Macaroon { uuid: macaroon.uuid, name: macaroon.name },
             Checked::Nothing => {
-                let identity = match certificate.map(Arc::as_ref) {
-                    Some(CertificateCheck::Verified(identity)) => Some(Arc::new(identity.clone())),
-                    _ => None,
-                };
-                let credential = certificate_name.map(|dn| Credential::Certificate { dn: dn.to_owned(), identity });
-                credential.unwrap_or(Credential::None)
+                identity.map_or(Credential::None, |identity| Credential::Certificate { identity })
             }
         };
         Ok(Principal { is_anonymous: access.is_anonymous(), access, credential, rejected: None })

@@ -21,5 +21,5 @@ pub mod tower;
 pub use authenticator::Authenticator;
 pub use credentials::Credentials;
 pub use issuers::Issuers;
-pub use presented::{AuthRequest, CertificateCheck, Presented};
+pub use presented::{AuthRequest, Presented};
 pub use principal::{Credential, Principal};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use auth::AccessKey;
-use auth::x509::Identity;
+use auth::x509::CertificateCheck;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use web::Request;
@@ -21,21 +21,10 @@ pub struct AuthRequest<'a> {
     pub peer: IpAddr,
     /// The connection uses TLS.
     pub is_secure: bool,
-    /// The subject of the client's certificate, where TLS checked one.
-    pub certificate_name: Option<&'a str>,
-    /// The verified or rejected certificates of the client, for a service that verifies chains itself.
+    /// The verified or rejected certificates of the client, where it showed some.
     pub certificate: Option<&'a Arc<CertificateCheck>>,
     /// The request reads data that may be public: then an invalid credential does not prevent an anonymous answer.
     pub reads_public_data: bool,
-}
-
-/// The result of verifying the certificates of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CertificateCheck {
-    /// Their holder.
-    Verified(Identity),
-    /// The reason why they are rejected: one sentence.
-    Rejected(String),
 }
 
 /// The credential that a request presents, unchecked.

@@ -41,10 +41,8 @@ pub enum Credential {
     },
     /// A certificate, by TLS.
     Certificate {
-        /// The distinguished name of its subject, without what proxies add.
-        dn: String,
-        /// The identity of the holder, where the service verifies chains itself.
-        identity: Option<Arc<Identity>>,
+        /// The identity of the holder.
+        identity: Arc<Identity>,
     },
 }
 

@@ -7,13 +7,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use auth::x509::CertificateCheck;
 use model::v1::hub::Role;
 use tower_layer::Layer;
 use tower_service::Service;
 use web::head::HeadError;
 use web::{Refused, Request, target};
 
-use crate::{AuthRequest, Authenticator, CertificateCheck, Principal};
+use crate::{AuthRequest, Authenticator, Principal};
 
 /// The connection of a request. The listener inserts it into the extensions of each request.
 #[derive(Clone, Debug)]
@@ -115,10 +116,6 @@ fn authenticate(
     let query = head.target.split_once('?').map_or("", |(_, query)| query);
     let target =
         target::parse(&format!("/?{query}")).map_err(|error| Refused::new(error.status(), error.to_string()))?;
-    let certificate_name = match certificate.as_deref() {
-        Some(CertificateCheck::Verified(identity)) => Some(identity.name.as_str()),
-        _ => None,
-    };
     let certificate = certificate.as_ref();
     let (request, target) = (&head, &target);
     authenticator.authenticate(&AuthRequest {
@@ -126,7 +123,6 @@ fn authenticate(
         target,
         peer,
         is_secure,
-        certificate_name,
         certificate,
         reads_public_data: false,
     })

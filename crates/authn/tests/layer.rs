@@ -7,10 +7,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use auth::x509::Identity;
+use auth::x509::{CertificateCheck, Identity};
 use auth::{AccessKey, Fingerprint, Grant, Policy, Rights};
 use authn::tower::{AuthenticateLayer, Connection};
-use authn::{Authenticator, CertificateCheck, Credentials, Issuers, Principal};
+use authn::{Authenticator, Credentials, Issuers, Principal};
 use model::{Fault, Refusal, RelPath};
 use tower_layer::Layer;
 use tower_service::Service;

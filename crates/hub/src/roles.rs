@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use auth::x509::{Authorities, Identity};
+use auth::x509::{Authorities, AuthoritySource, Identity};
 use auth::{AccessKey, Grant, Policy, Rights};
 use authn::{Credential, Credentials, Principal};
 use model::v1::hub::{Collaboration, Community, Role};
@@ -84,7 +84,7 @@ pub struct HubCredentials {
     policy: Arc<Policy>,
     anonymous: Option<Role>,
     vos: ArcSwap<Vos>,
-    authorities: Option<Authorities>,
+    authorities: Option<Arc<AuthoritySource>>,
 }
 
 impl HubCredentials {
@@ -103,13 +103,13 @@ impl HubCredentials {
 
     /// Sets the authorities whose client certificates are accepted.
     #[must_use]
-    pub fn with_authorities(self, authorities: Option<Authorities>) -> HubCredentials {
+    pub fn with_authorities(self, authorities: Option<Arc<AuthoritySource>>) -> HubCredentials {
         HubCredentials { authorities, ..self }
     }
 
     /// The authorities whose client certificates are accepted, if any.
-    pub fn authorities(&self) -> Option<&Authorities> {
-        self.authorities.as_ref()
+    pub fn authorities(&self) -> Option<Arc<Authorities>> {
+        self.authorities.as_ref().map(|source| source.current())
     }
 
     /// Reads the communities of virtual organisations from a description.
@@ -165,31 +165,18 @@ impl HubCredentials {
                 })?;
                 Ok(Member { role, ..Member::user("anonymous", "") })
             }
-            Credential::Certificate { dn, identity } => {
-                let identity = identity.as_ref().map(|identity| without_expired(identity, time::now() / 1000));
-                let community = community(&self.vos.load(), identity.as_deref());
-                Ok(Member { certificate: identity, ..Member::user(dn, &community) })
+            Credential::Certificate { identity } => {
+                let community = community(&self.vos.load(), identity);
+                Ok(Member { certificate: Some(Arc::clone(identity)), ..Member::user(&identity.name, &community) })
             }
             Credential::Token { .. } | Credential::Macaroon { .. } => Ok(Member::user(&principal.access.who(), "")),
         }
     }
 }
 
-/// An identity without the attributes that have expired since the connection began.
-fn without_expired(identity: &Arc<Identity>, now: i64) -> Arc<Identity> {
-    if identity.attributes.iter().all(|one| one.expires >= now) {
-        return Arc::clone(identity);
-    }
-    let mut identity = Identity::clone(identity);
-    identity.attributes.retain(|one| one.expires >= now);
-    identity.refused_attributes.push("VOMS attributes of this connection have expired: make a new proxy".to_owned());
-    Arc::new(identity)
-}
-
 /// The community of a certificate: the first one that claims one of its virtual organisations.
-fn community(vos: &Vos, identity: Option<&Identity>) -> String {
-    let attributes = identity.map(|known| known.attributes.as_slice()).unwrap_or_default();
-    match attributes.iter().find_map(|one| vos.get(&one.vo)) {
+fn community(vos: &Vos, identity: &Identity) -> String {
+    match identity.attributes.iter().find_map(|one| vos.get(&one.vo)) {
         Some(community) => community.clone(),
         None if vos.is_empty() => String::new(),
         None => UNCLAIMED.to_owned(),
@@ -284,17 +271,13 @@ mod tests {
             refused_attributes: Vec::new(),
         };
         let vos = Vos::from([("atlas".to_owned(), "one".to_owned()), ("cms".to_owned(), "two".to_owned())]);
-        assert_eq!(community(&vos, Some(&identity(&["cms", "atlas"]))), "two");
-        assert_eq!(community(&vos, Some(&identity(&["lhcb", "atlas"]))), "one");
-        assert_eq!(
-            community(&vos, Some(&identity(&["one"]))),
-            UNCLAIMED,
-            "the name of a community is not a virtual organisation"
-        );
-        assert_eq!(community(&vos, None), UNCLAIMED);
-        assert_eq!(community(&Vos::new(), Some(&identity(&["cms"]))), "");
-        let ended = without_expired(&Arc::new(identity(&["cms"])), 2);
+        assert_eq!(community(&vos, &identity(&["cms", "atlas"])), "two");
+        assert_eq!(community(&vos, &identity(&["lhcb", "atlas"])), "one");
+        assert_eq!(community(&vos, &identity(&["one"])), UNCLAIMED, "the name of a community is not a virtual organisation");
+        assert_eq!(community(&vos, &identity(&[])), UNCLAIMED);
+        assert_eq!(community(&Vos::new(), &identity(&["cms"])), "");
+        let ended = identity(&["cms"]).without_expired_attributes(2);
         assert_eq!((ended.attributes.len(), ended.refused_attributes.len()), (0, 1));
-        assert_eq!(without_expired(&ended, 2), ended);
+        assert_eq!(ended.without_expired_attributes(2), ended);
     }
 }

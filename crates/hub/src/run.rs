@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use auth::Policy;
-use auth::x509::Authorities;
+use auth::x509::AuthoritySource;
 use authn::{Authenticator, Issuers};
 use axum::Router;
 use axum::extract::Request;
@@ -46,7 +46,7 @@ pub struct HubConfig {
     /// The certificate for clients that do not know the hub by its key.
     pub certificate: Option<Certificate>,
     /// The authorities whose client certificates and VOMS attributes are accepted.
-    pub client_authorities: Option<Authorities>,
+    pub client_authorities: Option<Arc<AuthoritySource>>,
     /// The authorities for the certificates of servers, except nodes that the hub knows by their keys.
     pub authorities: Arc<RootCertStore>,
     /// Whether clear text is permitted.
@@ -194,7 +194,8 @@ async fn run_async(
     ready: impl FnOnce(Running),
 ) -> Result<(), HubError> {
     let clients = config.client_authorities;
-    let tls = settings(&config.identity, config.certificate.as_ref(), clients.as_ref().map(|known| &*known.roots))?;
+    let roots = clients.as_ref().map(|source| Arc::clone(&source.current().roots));
+    let tls = settings(&config.identity, config.certificate.as_ref(), roots.as_deref())?;
     let (database, mut writer_end) = Database::open(&config.database).await?;
     let listener = listen(config.listen).await?;
     let address = listener.local_addr()?;

@@ -7,8 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use auth::x509::Authorities;
-use authn::CertificateCheck;
+use auth::x509::{AuthoritySource, CertificateCheck};
 use authn::tower::Connection;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -34,7 +33,7 @@ pub struct Transport {
     /// TLS settings; a reload replaces them.
     pub tls: Arc<ArcSwap<ServerConfig>>,
     /// The authorities with which client certificates are verified, if they are requested.
-    pub clients: Option<Authorities>,
+    pub clients: Option<Arc<AuthoritySource>>,
     /// Whether clear text is permitted.
     pub plain: bool,
 }
@@ -99,26 +98,30 @@ async fn connection(
     let certificates = secured.get_ref().1.peer_certificates().filter(|all| !all.is_empty());
     let chain = certificates.map(|all| ClientChain(all.iter().map(|one| one.clone().into_owned()).collect()));
     connection.certificate = match (&transport.clients, &chain) {
-        (Some(authorities), Some(chain)) => Some(Arc::new(verify_client(chain, authorities, peer))),
+        (Some(source), Some(chain)) => Some(Arc::new(verify_client(chain, source, peer).await)),
         _ => None,
     };
     requests(secured, WithConnection { router, connection, chain }, stop).await
 }
 
 /// Verifies a client's certificates. A refusal does not end the connection: it is reported in the answers to its requests.
-fn verify_client(chain: &ClientChain, authorities: &Authorities, peer: SocketAddr) -> CertificateCheck {
-    match auth::x509::verify(&chain.0, authorities, time::now() / 1000) {
-        Ok(identity) => {
+async fn verify_client(chain: &ClientChain, source: &Arc<AuthoritySource>, peer: SocketAddr) -> CertificateCheck {
+    let (chain, source) = (chain.clone(), Arc::clone(source));
+    // The authorities may have to be read again from their files.
+    let checked = move || CertificateCheck::of(&chain.0, &source.current(), time::now() / 1000);
+    let check = tokio::task::spawn_blocking(checked).await;
+    let check = check.unwrap_or_else(|error| CertificateCheck::Rejected(error.to_string()));
+    match &check {
+        CertificateCheck::Verified(identity) => {
             for why in &identity.refused_attributes {
                 tracing::info!(target: "access", %peer, name = identity.grid_name, why, "VOMS attributes are ignored");
             }
-            CertificateCheck::Verified(identity)
         }
-        Err(error) => {
-            tracing::info!(target: "access", %peer, %error, "a client certificate is not accepted");
-            CertificateCheck::Rejected(error.to_string())
+        CertificateCheck::Rejected(why) => {
+            tracing::info!(target: "access", %peer, why, "a client certificate is not accepted");
         }
     }
+    check
 }
 
 /// The certificates that a client sent, its own first. Its requests have them among their extensions.

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one crate that owns the terminal")]
 
 mod args;
+mod client_authorities;
 mod client_config;
 mod commands;
 mod copy_defaults;

@@ -163,16 +163,19 @@ fn credential_facts(credential: &Credential) -> CredentialFacts<'_> {
         Credential::Macaroon { uuid, name } => {
             CredentialFacts { kind: "macaroon", id: Some(uuid), subject: Some(name), ..CredentialFacts::default() }
         }
-        Credential::Certificate { dn, .. } => {
-            CredentialFacts { kind: "certificate", dn: Some(dn), ..CredentialFacts::default() }
-        }
+        Credential::Certificate { identity } => CredentialFacts {
+            kind: "certificate",
+            dn: Some(&identity.name),
+            fqans: identity.fqans().collect(),
+            ..CredentialFacts::default()
+        },
         Credential::Token { claims } => CredentialFacts {
             kind: "token",
             id: claims.id.as_deref(),
             issuer: Some(&claims.issuer),
             subject: Some(&claims.subject),
             groups: &claims.groups,
-            dn: None,
+            ..CredentialFacts::default()
         },
     }
 }

@@ -75,6 +75,9 @@ pub(crate) struct CredentialFacts<'a> {
     pub groups: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dn: Option<&'a str>,
+    /// The groups and roles that VOMS servers attest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fqans: Vec<&'a str>,
 }
 
 /// The answer of the program.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use auth::x509::AuthoritySource;
 use auth::{Grants, Rights};
 use client::StateDir;
 use engine::Timeouts;
@@ -98,8 +99,8 @@ pub struct ExerciseConfig {
 pub struct WebConfig {
     /// The site's certificate; without one the node presents its own, which no browser trusts.
     pub certificate: Option<Arc<Certificate>>,
-    /// The authorities for certificates of clients; without any, no client certificate is requested.
-    pub client_authorities: Option<Arc<RootCertStore>>,
+    /// The authorities for certificates of clients and their VOMS attributes; without any, no client certificate is requested.
+    pub client_authorities: Option<Arc<AuthoritySource>>,
     /// The authorities for the servers of third-party copies, and for issuers of tokens.
     pub authorities: Option<Arc<RootCertStore>>,
     /// The policy's file; else `access.toml` in the state directory, if that exists.

@@ -337,8 +337,7 @@ fn auth_request<'a>(exchange: &'a dyn Exchange, target: &'a Target) -> AuthReque
         target,
         peer: exchange.peer().ip(),
         is_secure: exchange.is_secure(),
-        certificate_name: exchange.client_name(),
-        certificate: None,
+        certificate: exchange.certificate(),
         reads_public_data: reads_public_data(exchange, target),
     }
 }

@@ -7,11 +7,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::x509::{Authorities, ClientVerifier, VomsServers};
+use auth::x509::{AuthoritySource, CertificateCheck, ClientVerifier};
 use engine::NodeIdentity;
 use engine::identity::{self, HTTP_BY_KEY_ALPN};
 use model::{Refusal, v1};
-use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use serve::tls::{Certificate, ClientAuthorities, OtherProtocol, TlsSettings};
 use serve::{Server, Timeouts};
@@ -246,15 +245,12 @@ fn connection_counts(server: &Server<Port>) -> ConnectionCounts {
     }
 }
 
-/// Verifies certificates and proxies of clients against these authorities. VOMS attributes are ignored: rules are for names.
-fn client_authorities(roots: Arc<RootCertStore>) -> ClientAuthorities {
-    let verifier = Arc::new(ClientVerifier::new(&roots, identity::provider()));
-    let authorities = Authorities { roots, voms: VomsServers::default() };
-    let name = move |chain: &[CertificateDer<'_>]| {
-        let identity = auth::x509::verify(chain, &authorities, unix_seconds());
-        identity.map(|identity| identity.name).map_err(|error| error.to_string())
-    };
-    ClientAuthorities { verifier, name: Arc::new(name) }
+/// Verifies certificates and proxies of clients against these authorities.
+fn client_authorities(source: Arc<AuthoritySource>) -> ClientAuthorities {
+    let verifier = Arc::new(ClientVerifier::new(&source.current().roots, identity::provider()));
+    let check =
+        move |chain: &[CertificateDer<'_>]| CertificateCheck::of(chain, &source.current(), unix_seconds());
+    ClientAuthorities { verifier, check: Arc::new(check) }
 }
 
 /// The TLS settings: clients of HTTP get the site's certificate, other clients the node's own.

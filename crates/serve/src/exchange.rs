@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use auth::x509::CertificateCheck;
 use model::Timestamp;
 use store::Source;
 use web::{Headers, Request, Response, date};
@@ -39,8 +41,8 @@ pub trait Exchange {
     fn peer(&self) -> SocketAddr;
     /// Whether the connection is encrypted.
     fn is_secure(&self) -> bool;
-    /// The name in the client's certificate, if it has shown one, holds its key and an authority vouches for it.
-    fn client_name(&self) -> Option<&str>;
+    /// The verified or rejected certificates of the client, if it has shown some and holds their key.
+    fn certificate(&self) -> Option<&Arc<CertificateCheck>>;
     /// The length of the request's body, if the head of the request states it.
     fn body_length(&self) -> Option<u64>;
     /// Reads bytes of the request's body; 0 at its end. The first call sends `100 Continue` to a client that waits for it.

@@ -3,8 +3,10 @@
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use auth::x509::CertificateCheck;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use store::Source;
 use web::conn::ReadError;
@@ -31,7 +33,7 @@ const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 /// A connection that speaks HTTP/1.1.
 pub(crate) struct Connection {
     conn: Conn,
-    client_name: Option<String>,
+    certificate: Option<Arc<CertificateCheck>>,
     permit: Option<ConnectionPermit>,
     /// See [`Exchange::is_restricted`].
     restricted: bool,
@@ -45,8 +47,8 @@ impl AsFd for Connection {
 
 impl Connection {
     /// A connection after the TLS handshake, if there is one.
-    pub fn new(conn: Conn, client_name: Option<String>, permit: Option<ConnectionPermit>) -> Connection {
-        Connection { conn, client_name, permit, restricted: false }
+    pub fn new(conn: Conn, certificate: Option<Arc<CertificateCheck>>, permit: Option<ConnectionPermit>) -> Connection {
+        Connection { conn, certificate, permit, restricted: false }
     }
 
     /// Marks all requests with [`Exchange::is_restricted`].
@@ -320,8 +322,8 @@ impl Exchange for H1<'_> {
         self.connection.conn.tls().is_some()
     }
 
-    fn client_name(&self) -> Option<&str> {
-        self.connection.client_name.as_deref()
+    fn certificate(&self) -> Option<&Arc<CertificateCheck>> {
+        self.connection.certificate.as_ref()
     }
 
     fn body_length(&self) -> Option<u64> {

@@ -27,10 +27,12 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use auth::x509::CertificateCheck;
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
@@ -129,7 +131,7 @@ impl Drop for Slot<'_> {
 struct ConnectionFacts {
     peer: SocketAddr,
     secure: bool,
-    client_name: Option<String>,
+    certificate: Option<Arc<CertificateCheck>>,
 }
 
 /// A request, with its body and the handle for its answer.
@@ -143,13 +145,13 @@ type Connection = h2::server::Connection<Transport, Bytes>;
 /// Answers the requests of a connection, until it has ended and all requests that were begun have ended.
 pub(crate) fn serve(
     conn: Conn,
-    client_name: Option<String>,
+    certificate: Option<Arc<CertificateCheck>>,
     connections: &Connections,
     service: &dyn Service,
 ) -> io::Result<()> {
     let Some(slot) = connections.enter() else { return refuse(conn, Reason::ENHANCE_YOUR_CALM) };
     let peer = conn.peer();
-    let facts = ConnectionFacts { peer, secure: conn.tls().is_some(), client_name };
+    let facts = ConnectionFacts { peer, secure: conn.tls().is_some(), certificate };
     let queue = RequestQueue::new();
     let work = |job: PendingRequest| stream::answer(job, &facts, service);
     let runtime = runtime()?;

@@ -474,13 +474,13 @@ impl<S: Protocols> ServerState<S> {
                     self.service.refused(&Rejection::Failed { peer, reason: &reason });
                     return Ok(());
                 }
-                let name = conn.tls().and_then(|tls| clients.as_ref()?.name_of(tls, peer));
+                let certificate = conn.tls().and_then(|tls| clients.as_ref()?.check_of(tls, peer));
                 if conn.tls().is_some_and(|tls| tls.alpn_protocol() == Some(H2)) {
-                    let answered = h2::serve(conn, name, &self.h2, &*self.service);
+                    let answered = h2::serve(conn, certificate, &self.h2, &*self.service);
                     drop(permit);
                     return answered;
                 }
-                self.serve_http1(h1::Connection::new(conn, name, Some(permit)));
+                self.serve_http1(h1::Connection::new(conn, certificate, Some(permit)));
                 Ok(())
             }
         }

@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use auth::x509::CertificateCheck;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
@@ -30,16 +31,16 @@ pub struct Certificate {
     pub key: PrivateKeyDer<'static>,
 }
 
-/// Returns the name of the holder of a certificate chain, or why the chain is not accepted.
-pub type NameOfChain = Arc<dyn Fn(&[CertificateDer<'_>]) -> Result<String, String> + Send + Sync>;
+/// Verifies a certificate chain, the client's own certificate first.
+pub type CheckOfChain = Arc<dyn Fn(&[CertificateDer<'_>]) -> CertificateCheck + Send + Sync>;
 
 /// Verification of client certificates.
 #[derive(Clone)]
 pub struct ClientAuthorities {
     /// Requests certificates, and has the client prove that it holds the key. It refuses no certificate for its issuer.
     pub verifier: Arc<dyn ClientCertVerifier>,
-    /// Returns the name of the holder of a chain, the client's own certificate first, or why the chain is not accepted.
-    pub name: NameOfChain,
+    /// Verifies the chain that a client has shown.
+    pub check: CheckOfChain,
 }
 
 /// A protocol other than HTTP that clients select by ALPN.

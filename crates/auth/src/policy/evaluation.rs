@@ -20,6 +20,7 @@ use crate::issuer::Issuer;
 use crate::macaroon::{MacaroonError, VerifiedMacaroon};
 use crate::mark::mark;
 use crate::token::{Capability, Claims, TokenError, shown};
+use crate::x509::VomsAttributes;
 
 /// A client, with its verified credentials.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,8 @@ pub struct PresentedCredentials<'a> {
     /// The subject of the certificate, in the form of RFC 4514 ([`DistinguishedName::rfc4514`]): in the slash form a slash
     /// within a value could pass for another component.
     pub dn: Option<&'a str>,
+    /// The verified VOMS attributes of the certificate.
+    pub attributes: &'a [VomsAttributes],
     /// Rights of anonymous clients to every export (`--anonymous`).
     pub anonymous: Option<Rights>,
 }
@@ -42,7 +45,15 @@ pub struct PresentedCredentials<'a> {
 impl<'a> PresentedCredentials<'a> {
     /// A client from an address, without a credential.
     pub fn new(address: IpAddr) -> PresentedCredentials<'a> {
-        PresentedCredentials { address, grant: None, macaroon: None, claims: None, dn: None, anonymous: None }
+        PresentedCredentials {
+            address,
+            grant: None,
+            macaroon: None,
+            claims: None,
+            dn: None,
+            attributes: &[],
+            anonymous: None,
+        }
     }
 }
 
@@ -106,7 +117,11 @@ impl Policy {
         };
         let name = dn.to_string();
         let mut ticket = ticket(shown(&name), holder("dn", &[&format!("{dn:?}")]), None);
-        ticket.permits = self.permits(client, |who| *who == RuleSubject::Dn(dn.clone()));
+        ticket.permits = self.permits(client, |who| match who {
+            RuleSubject::Dn(owner) => *owner == dn,
+            RuleSubject::Fqan(fqan) => client.attributes.iter().any(|one| one.has(fqan)),
+            _ => false,
+        });
         Ok(ticket)
     }
 

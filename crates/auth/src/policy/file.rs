@@ -18,6 +18,7 @@ use crate::address_prefix::prefix;
 use crate::issuer::Issuer;
 use crate::issuer::Profile;
 use crate::limits::POLICY_BYTES;
+use crate::x509::plain_fqan;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -54,6 +55,7 @@ struct FileRule {
     group: Option<String>,
     subject: Option<String>,
     dn: Option<String>,
+    fqan: Option<String>,
     key: Option<String>,
     export: String,
     path: Option<String>,
@@ -212,21 +214,30 @@ fn rule(raw: FileRule, issuers: &[Issuer]) -> Result<Rule, Complaint> {
 }
 
 fn subject(raw: FileRule, issuers: &[Issuer]) -> Result<RuleSubject, Complaint> {
-    let remedy = "write one of: anyone = true; issuer with group; issuer with subject; dn; key";
+    let remedy = "write one of: anyone = true; issuer with group; issuer with subject; dn; fqan; key";
     let iss = |name: String| {
         let found = issuers.iter().find(|issuer| issuer.name == name || issuer.iss == name);
         let unknown = || (format!("there is no issuer {name:?}"), "add an [[issuer]] with that name");
         found.map(|issuer| issuer.iss.clone()).ok_or_else(unknown)
     };
-    match (raw.anyone, raw.issuer, raw.group, raw.subject, raw.dn, raw.key) {
-        (Some(true), None, None, None, None, None) => Ok(RuleSubject::Anyone),
-        (None, Some(name), Some(group), None, None, None) => Ok(RuleSubject::Group { iss: iss(name)?, group }),
-        (None, Some(name), None, Some(subject), None, None) => Ok(RuleSubject::Subject { iss: iss(name)?, subject }),
-        (None, None, None, None, Some(dn), None) => {
+    match (raw.anyone, raw.issuer, raw.group, raw.subject, raw.dn, raw.fqan, raw.key) {
+        (Some(true), None, None, None, None, None, None) => Ok(RuleSubject::Anyone),
+        (None, Some(name), Some(group), None, None, None, None) => Ok(RuleSubject::Group { iss: iss(name)?, group }),
+        (None, Some(name), None, Some(subject), None, None, None) => {
+            Ok(RuleSubject::Subject { iss: iss(name)?, subject })
+        }
+        (None, None, None, None, Some(dn), None, None) => {
             let read = DistinguishedName::parse(&dn).map(RuleSubject::Dn);
             read.map_err(|error| (error.to_string(), "openssl x509 -subject shows the name of a certificate"))
         }
-        (None, None, None, None, None, Some(key)) => {
+        (None, None, None, None, None, Some(fqan), None) => {
+            let fqan = plain_fqan(&fqan);
+            let is_fqan = fqan.len() > 1 && fqan.starts_with('/') && !fqan.ends_with('/');
+            let what = format!("{fqan:?} is not a group or a role of a virtual organisation");
+            let remedy = "write it as voms-proxy-info -fqan shows it, for example /cms or /cms/Role=production";
+            if is_fqan { Ok(RuleSubject::Fqan(fqan.to_owned())) } else { complain(what, remedy) }
+        }
+        (None, None, None, None, None, None, Some(key)) => {
             let is_id = key.len() == 16 && key.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
             let what = format!("{key:?} is not the id of a key");
             if is_id { Ok(RuleSubject::Key(key)) } else { complain(what, "longhaul grant list shows the ids of keys") }

@@ -48,6 +48,31 @@ pub enum ChainError {
         /// Who signed it.
         issuer: String,
     },
+    /// Its authority has revoked it, or an authority above has revoked that one.
+    #[error("the certificate {name} was revoked by its authority {issuer}, or that authority's own was: ask it for a new one")]
+    Revoked {
+        /// Whose.
+        name: String,
+        /// Who signed it.
+        issuer: String,
+    },
+    /// The revocation list of an authority on its path is too old to say whether it was revoked.
+    #[error(
+        "whether the certificate {name} was revoked is not known: the revocation list of its authority is past its next update; \
+         the operator of this service must fetch a new one (fetch-crl)"
+    )]
+    OldRevocationList {
+        /// Whose.
+        name: String,
+    },
+    /// Its authority may not sign its name.
+    #[error("the authority {authority} may not sign the name {name}: its signing policy at this service does not permit it")]
+    SigningPolicy {
+        /// The authority.
+        authority: String,
+        /// The name.
+        name: String,
+    },
     /// The end-entity is an authority's certificate, or not for clients.
     #[error("the certificate {name} is not accepted from a client: {why}")]
     EndEntity {

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod chains;
+mod restrictions;
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use rcgen::{
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 
-use super::{Authorities, VomsServers};
+use super::Authorities;
 
 /// Noon of a day of 2026.
 pub(super) const NOW: i64 = 1_780_000_000;
@@ -112,5 +113,5 @@ pub(super) fn proxy_info(language: &[u64], depth: Option<i64>) -> CustomExtensio
 pub(super) fn trusting(authority: &SigningCertificate) -> Authorities {
     let mut roots = RootCertStore::empty();
     roots.add(authority.der.clone()).unwrap();
-    Authorities { roots: Arc::new(roots), voms: VomsServers::default() }
+    Authorities::new(Arc::new(roots))
 }

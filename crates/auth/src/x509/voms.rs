@@ -8,13 +8,13 @@ mod attribute_certificate;
 mod lsc;
 
 use rustls::pki_types::CertificateDer;
-use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter};
+use webpki::{ExtendedKeyUsageValidator, KeyPurposeIdIter};
 
 use self::attribute_certificate::AttributeCertificate;
 pub use self::lsc::{LscError, VomsServers};
 use super::certificate::{Certificate, SignatureProblem};
 use super::error::at;
-use super::{Authorities, unix_time};
+use super::{Authorities, path};
 use crate::limits::{ATTRIBUTE_CERTIFICATES, SKEW_SECONDS};
 use crate::token::shown;
 
@@ -32,6 +32,19 @@ pub struct VomsAttributes {
     pub server: String,
     /// When they end, seconds since 1970.
     pub expires: i64,
+}
+
+impl VomsAttributes {
+    /// Whether the owner has a group or role, in the form of [`plain_fqan`].
+    pub fn has(&self, fqan: &str) -> bool {
+        self.fqans.iter().any(|own| plain_fqan(own) == fqan)
+    }
+}
+
+/// An attribute without the parts that say nothing: `/vo/Role=NULL/Capability=NULL` is the group `/vo`.
+pub fn plain_fqan(fqan: &str) -> &str {
+    let fqan = fqan.strip_suffix("/Capability=NULL").unwrap_or(fqan);
+    fqan.strip_suffix("/Role=NULL").unwrap_or(fqan)
 }
 
 /// The accepted attributes of a chain, and the reasons why others are refused. Only those of the newest proxy that has some are read.
@@ -126,11 +139,7 @@ fn server(read: &AttributeCertificate<'_>, authorities: &Authorities, now: i64) 
     if !authorities.voms.know(&read.vo, &names) {
         return Err(format!("{} is no VOMS server of {vo} that is configured here", shown(&name.to_string())));
     }
-    let parsed = EndEntityCert::try_from(own.der).map_err(|_| damaged())?;
-    let algorithms = rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms.all;
-    let roots = &authorities.roots.roots;
-    let vouched = parsed.verify_for_usage(algorithms, roots, &chain[1..], unix_time(now), AnyUsage, None, None);
-    vouched.map_err(|error| {
+    path::verify(&own, &chain[1..], authorities, now, AnyUsage).map_err(|error| {
         format!("no authority that is trusted here vouches for the VOMS server {}: {error:?}", shown(&name.to_string()))
     })?;
     match read.signed.verify(&own) {

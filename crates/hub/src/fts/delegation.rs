@@ -195,7 +195,7 @@ fn verify(request: &FtsRequest, stored: DelegationRequest, now: i64) -> Result<D
     let authorities =
         request.hub.credentials.authorities().ok_or_else(|| bad("this hub accepts no client certificates"))?;
     let identity =
-        auth::x509::verify(&chain, authorities, now / 1000).map_err(|error| Refused::new(400, error.to_string()))?;
+        auth::x509::verify(&chain, &authorities, now / 1000).map_err(|error| Refused::new(400, error.to_string()))?;
     if identity.proxies == 0 {
         return Err(bad("this is a certificate, not a proxy"));
     }

@@ -115,8 +115,11 @@ pub struct HubServe {
     /// The private key of the certificate (PEM; default: in the file of --certificate)
     #[arg(long, value_name = "FILE")]
     pub certificate_key: Option<PathBuf>,
-    /// Ask clients for certificates, and accept certificates from the authorities in this PEM file
-    #[arg(long, value_name = "FILE")]
+    /// Ask clients for certificates, and accept those of the authorities in this PEM file or directory
+    ///
+    /// A directory is one such as /etc/grid-security/certificates: its revocation lists and signing policies count, and are read again
+    /// every ten minutes.
+    #[arg(long, value_name = "FILE|DIR")]
     pub client_ca: Option<PathBuf>,
     /// Accept VOMS attributes from the servers in this directory: VO/HOST.lsc, as in /etc/grid-security/vomsdir
     #[arg(long, value_name = "DIR")]

@@ -50,9 +50,15 @@ pub struct Serve {
     /// The private key of the certificate (PEM; default: in the file of --certificate)
     #[arg(long, value_name = "FILE")]
     pub certificate_key: Option<PathBuf>,
-    /// Ask HTTP clients for certificates, and accept certificates from the authorities in this PEM file
-    #[arg(long, value_name = "FILE")]
+    /// Ask HTTP clients for certificates, and accept those of the authorities in this PEM file or directory
+    ///
+    /// A directory is one such as /etc/grid-security/certificates: its revocation lists and signing policies count, and are read again
+    /// every ten minutes.
+    #[arg(long, value_name = "FILE|DIR")]
     pub client_ca: Option<PathBuf>,
+    /// Accept VOMS attributes from the servers in this directory: VO/HOST.lsc, as in /etc/grid-security/vomsdir
+    #[arg(long, value_name = "DIR")]
+    pub vomsdir: Option<PathBuf>,
     /// Read the policy from this file: tokens, certificates, macaroons, addresses (default: access.toml in the state directory)
     #[arg(long, value_name = "FILE")]
     pub access: Option<PathBuf>,

@@ -73,8 +73,9 @@ impl Grid {
 
     /// Signs a certificate for the key `NAME.pub`; with 0 days it expires at once.
     fn sign(&self, name: &str, subject: &str, signer: &str, extensions: &str, days: u32) {
+        let serial: u32 = 4711 + name.bytes().map(u32::from).sum::<u32>();
         let line = format!(
-            "x509 -new -force_pubkey {name}.pub -CA {signer}.pem -CAkey {signer}.key -set_serial 4711 -days {days} \
+            "x509 -new -force_pubkey {name}.pub -CA {signer}.pem -CAkey {signer}.key -set_serial {serial} -days {days} \
              -extfile {extensions} -out {name}.pem -subj"
         );
         self.openssl(&line.replace("             ", ""), &[subject]);
@@ -109,6 +110,24 @@ impl Grid {
         self.run(&mut command);
     }
 
+    /// Makes `certificates`, a directory as `/etc/grid-security/certificates`: the authority, its signing policy for names below
+    /// `/DC=org/O=Grid`, and its list of revoked certificates, which has those of `revoked`.
+    pub fn authority_directory(&self, revoked: &[&str]) -> PathBuf {
+        let dir = self.path("certificates");
+        fs::create_dir_all(&dir).unwrap();
+        fs::copy(self.path("ca.pem"), dir.join("grid.0")).unwrap();
+        let policy = "access_id_CA X509 '/DC=org/O=Grid/CN=CA'\npos_rights globus CA:sign\ncond_subjects globus '\"/DC=org/O=Grid/*\"'\n";
+        fs::write(dir.join("grid.signing_policy"), policy).unwrap();
+        let config = "[ca]\ndefault_ca = grid\n[grid]\ndatabase = index.txt\ncrlnumber = crlnumber\ndefault_md = sha256\ndefault_crl_days = 1\n";
+        fs::write(self.path("ca.cnf"), config).unwrap();
+        fs::write(self.path("index.txt"), "").unwrap();
+        fs::write(self.path("crlnumber"), "01\n").unwrap();
+        let words = "ca -config ca.cnf -keyfile ca.key -cert ca.pem";
+        revoked.iter().for_each(|name| self.openssl(&format!("{words} -revoke {name}.pem"), &[]));
+        self.openssl(&format!("{words} -gencrl -out certificates/grid.r0"), &[]);
+        dir
+    }
+
     /// Signs a request with a proxy, as a delegating client does; `NAME.chain` is sent.
     pub fn delegate(&self, name: &str, request: &str, signer: &str, above: &[&str], subject: &str, days: u32) {
         fs::write(self.path("request.pem"), request).unwrap();
@@ -141,8 +160,13 @@ impl Answer {
 
 impl GridClient<'_> {
     pub fn ask(&self, method: &str, path: &str, body: Option<&Path>) -> Answer {
+        self.ask_url(method, &format!("{}/fts3{path}", self.url), body)
+    }
+
+    /// Sends a request to any URL.
+    pub fn ask_url(&self, method: &str, url: &str, body: Option<&Path>) -> Answer {
         let mut curl = Command::new("curl");
-        curl.args(["-sk", "-X", method, "-w", "\n%{http_code}"]).arg(format!("{}/fts3{path}", self.url));
+        curl.args(["-sk", "-X", method, "-w", "\n%{http_code}", url]);
         if let Some(certificate) = &self.certificate {
             curl.arg("--cert").arg(certificate).arg("--key").arg(certificate);
         }

@@ -232,3 +232,67 @@ fn a_node_described_by_an_admin_gets_a_delegated_proxy() {
         std::process::Command::new("grep").args(["-rl", "PRIVATE KEY"]).arg(node.state().join("transfers")).output();
     assert!(kept.unwrap().stdout.is_empty());
 }
+
+/// A node with this authority of clients, whose policy knows Bob, and production in the organisation of the grid.
+fn node_with_roles(grid: &Grid, authorities: PathBuf) -> Node {
+    let setup = Setup::new().data_export("rw");
+    let policy = format!(
+        "[[allow]]\ndn = \"{BOB}\"\nexport = \"data\"\nrights = [\"read\"]\n\
+         [[allow]]\nfqan = \"/astro.example/Role=production\"\nexport = \"data\"\nrights = [\"read\", \"write\"]\n"
+    );
+    fs::create_dir(setup.state()).unwrap();
+    fs::write(setup.state().join("access.toml"), policy).unwrap();
+    fs::write(setup.data().join("f"), b"data").unwrap();
+    setup.arg("--client-ca").arg(authorities).arg("--vomsdir").arg(grid.path("vomsdir")).start()
+}
+
+#[test]
+fn a_node_judges_people_by_roles_revocation_and_signing_policies() {
+    const TEST: &str = "a_node_judges_people_by_roles_revocation_and_signing_policies";
+    if !is_installed(TEST, "openssl") || !is_installed(TEST, "voms-proxy-fake") {
+        return;
+    }
+    let grid = Grid::new();
+    grid.voms_proxy("production", &["/astro.example/Role=production", "/astro.example"]);
+    grid.voms_proxy("member", &["/astro.example"]);
+    let ask = |node: &Node, method: &str, certificate: &str| {
+        let client = GridClient { url: String::new(), certificate: Some(grid.path(certificate)), grid: &grid };
+        let body = (method == "PUT").then(|| grid.path("ca.pem"));
+        let name = if method == "PUT" { "new" } else { "f" };
+        client.ask_url(method, &format!("https://127.0.0.1:{}/data/{name}", node.port), body.as_deref())
+    };
+
+    let node = node_with_roles(&grid, grid.authority_directory(&[]));
+    assert_eq!(ask(&node, "GET", "bob.all").1, "data");
+    assert_eq!(ask(&node, "PUT", "bob.all").0, 403, "Bob may read only");
+    assert_eq!(ask(&node, "PUT", "production.all").0, 201, "Ann writes by her role");
+    assert_eq!(ask(&node, "GET", "member.all").0, 403, "the group is not the role");
+    assert_eq!(ask(&node, "GET", "ann.all").0, 403, "and without attributes Ann is nobody here");
+
+    // Bob's certificate is revoked; Ann's proxies still count.
+    let node = node_with_roles(&grid, grid.authority_directory(&["bob"]));
+    let answer = ask(&node, "GET", "bob.all");
+    assert!(answer.0 == 401 && answer.1.contains("was revoked by its authority"), "{} {}", answer.0, answer.1);
+    assert_eq!(ask(&node, "GET", "production.all").1, "data");
+
+    // The authority may not sign such names.
+    let dir = grid.authority_directory(&[]);
+    let policy = fs::read_to_string(dir.join("grid.signing_policy")).unwrap();
+    fs::write(dir.join("grid.signing_policy"), policy.replace("/O=Grid/*", "/O=Other/*")).unwrap();
+    let node = node_with_roles(&grid, dir);
+    let answer = ask(&node, "GET", "bob.all");
+    assert!(answer.0 == 401 && answer.1.contains("may not sign the name"), "{} {}", answer.0, answer.1);
+}
+
+#[test]
+fn a_hub_refuses_revoked_certificates() {
+    if !is_installed("a_hub_refuses_revoked_certificates", "openssl") {
+        return;
+    }
+    let grid = Grid::new();
+    grid.authority_directory(&["bob"]);
+    let hub = Hub::start(&["--client-ca", grid.argument("certificates")]);
+    assert_eq!(client_with(&grid, &hub, "ann.all").get("/whoami").0, 200);
+    let refused = client_with(&grid, &hub, "bob.all").get("/whoami");
+    assert!(refused.0 == 401 && refused.1.contains("was revoked"), "{} {}", refused.0, refused.1);
+}

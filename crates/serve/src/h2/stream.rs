@@ -4,9 +4,11 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use auth::x509::CertificateCheck;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -238,8 +240,8 @@ impl Exchange for H2<'_> {
         self.facts.secure
     }
 
-    fn client_name(&self) -> Option<&str> {
-        self.facts.client_name.as_deref()
+    fn certificate(&self) -> Option<&Arc<CertificateCheck>> {
+        self.facts.certificate.as_ref()
     }
 
     fn body_length(&self) -> Option<u64> {

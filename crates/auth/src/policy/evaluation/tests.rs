@@ -52,6 +52,18 @@ const POLICY: &str = r#"
     rights = ["read"]
 
     [[allow]]
+    fqan = "/cms/Role=production/Capability=NULL"
+    export = "cms"
+    path = "store/prod"
+    rights = ["write"]
+
+    [[allow]]
+    fqan = "/cms"
+    export = "cms"
+    path = "store"
+    rights = ["read"]
+
+    [[allow]]
     key = "0101010101010101"
     export = "scratch"
     rights = ["read"]
@@ -193,6 +205,23 @@ fn rules_for_certificates_match_either_form_of_the_name() {
         .access(&PresentedCredentials { claims: Some(&narrow), dn: Some("CN=Alice,DC=org"), ..client() })
         .unwrap();
     assert!(!may(&both, Action::Read, "cms/x"), "a token decides alone");
+}
+
+#[test]
+fn rules_for_groups_and_roles_match_verified_attributes_exactly() {
+    let access = |fqans: &[&str]| {
+        let fqans = fqans.iter().map(|fqan| (*fqan).to_owned()).collect();
+        let attributes = [VomsAttributes { vo: "cms".into(), fqans, server: "/CN=voms".into(), expires: 1 }];
+        policy().access(&PresentedCredentials { dn: Some("CN=Bob,DC=org"), attributes: &attributes, ..client() }).unwrap()
+    };
+    let member = access(&["/cms/Role=NULL/Capability=NULL"]);
+    assert!(may(&member, Action::Read, "cms/store/x") && !may(&member, Action::Modify, "cms/store/prod/x"));
+    let producer = access(&["/cms/Role=production", "/cms"]);
+    assert!(may(&producer, Action::Modify, "cms/store/prod/x") && !may(&producer, Action::Modify, "cms/store/x"));
+    for other in ["/cms/prod", "/cms/Role=pilot", "/cmsx", "/atlas"] {
+        assert!(!may(&access(&[other]), Action::Read, "cms/store/x"), "{other}");
+    }
+    assert_eq!(producer.who(), "/DC=org/CN=Bob", "the owner is named, not the role");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn refused(text: &str) -> (usize, String) {
 #[test]
 fn the_example_file_is_read() {
     let policy = Policy::parse(EXAMPLE).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!((policy.audiences.len(), policy.issuers.len(), policy.rules.len()), (2, 2, 5));
+    assert_eq!((policy.audiences.len(), policy.issuers.len(), policy.rules.len()), (2, 2, 6));
     let cms = policy.issuer("https://cms-auth.example.org/").unwrap();
     assert_eq!(
         (cms.profile, cms.export.as_deref(), cms.path.as_bytes()),
@@ -53,7 +53,7 @@ fn an_empty_file_gives_the_default_policy() {
 fn a_mistake_is_reported_with_its_line() {
     let issuer = "[[issuer]]\nname = \"a\"\niss = \"https://a\"\n";
     let allow = |lines: &str| format!("\n[[allow]]\nexport = \"e\"\nrights = [\"read\"]\n{lines}\n");
-    let table: [(String, usize, &str); 19] = [
+    let table: [(String, usize, &str); 21] = [
         ("audience = []".into(), 1, "unknown field"),
         ("\n\naudiences = [".into(), 3, ""),
         ("[[issuer]]\nname = \"a\"".into(), 1, "missing field `iss`"),
@@ -66,6 +66,8 @@ fn a_mistake_is_reported_with_its_line() {
         (allow(""), 2, "exactly one subject"),
         (allow("anyone = false"), 2, "exactly one subject"),
         (allow("anyone = true\nkey = \"00112233aabbccdd\""), 2, "exactly one subject"),
+        (allow("dn = \"/O=x\"\nfqan = \"/cms\""), 2, "exactly one subject"),
+        (allow("fqan = \"cms\""), 2, "is not a group or a role"),
         (allow("group = \"/a\""), 2, "exactly one subject"),
         (allow("group = \"/a\"\nissuer = \"b\""), 2, "no issuer \"b\""),
         (allow("key = \"x\""), 2, "longhaul grant list"),

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use auth::Policy;
-use auth::x509::{Authorities, VomsServers};
 use authn::Issuers;
 use hub::run::{HubConfig, HubError, stop_channel};
 use hub::tls::Certificate;
@@ -18,10 +17,11 @@ use signal_hook::iterator::Signals;
 use super::sign_in::SignInTable;
 use super::{messages, sign_in, watch_part};
 use crate::args::{Anonymous, HubServe};
+use crate::client_authorities::client_authorities;
 use crate::commands::serve;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::settings::{Settings, read_authorities};
+use crate::settings::Settings;
 use crate::toml_file;
 
 /// The default port of a hub, which is that of FTS.
@@ -129,7 +129,7 @@ pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exi
         identity,
         certificate: serve::certificate(options.certificate.as_ref(), options.certificate_key.as_ref())?
             .map(|site| Certificate { chain: site.chain, key: site.key }),
-        client_authorities: authorities(options.client_ca.as_deref(), options.vomsdir.as_deref())?,
+        client_authorities: client_authorities(options.client_ca.as_deref(), options.vomsdir.as_deref())?,
         authorities: settings.authorities(),
         plain: options.plain,
         anonymous: anonymous_role(options.anonymous)?,
@@ -192,37 +192,6 @@ fn anonymous_role(anonymous: Option<Anonymous>) -> Result<Option<Role>, Failure>
             "a hub takes --anonymous rw alone (anonymous clients may submit): it has no read-only access",
         )),
     }
-}
-
-/// The authorities of client certificates and of VOMS attributes.
-fn authorities(client_ca: Option<&Path>, vomsdir: Option<&Path>) -> Result<Option<Authorities>, Failure> {
-    let voms = vomsdir.map(voms_servers).transpose()?.unwrap_or_default();
-    match client_ca {
-        Some(file) => Ok(Some(Authorities { roots: read_authorities(file, "--client-ca")?, voms })),
-        None if vomsdir.is_some() => Err(Failure::usage(
-            "--vomsdir needs --client-ca: VOMS attributes come with client certificates, and --client-ca names the authorities \
-             that verify these",
-        )),
-        None => Ok(None),
-    }
-}
-
-/// The VOMS servers of a directory with files `VO/HOST.lsc`.
-fn voms_servers(dir: &Path) -> Result<VomsServers, Failure> {
-    let fail = |at: &Path, why: String| Failure::usage(format!("cannot use {} as --vomsdir: {why}", at.display()));
-    let entries = |at: &Path| {
-        let all = std::fs::read_dir(at).map_err(|error| fail(at, error.to_string()))?;
-        Ok::<_, Failure>(all.flatten().map(|entry| entry.path()))
-    };
-    let mut servers = VomsServers::default();
-    for organisation in entries(dir)?.filter(|path| path.is_dir()) {
-        let Some(vo) = organisation.file_name().and_then(|name| name.to_str()) else { continue };
-        for file in entries(&organisation)?.filter(|path| path.extension().is_some_and(|ending| ending == "lsc")) {
-            let text = std::fs::read_to_string(&file).map_err(|error| fail(&file, error.to_string()))?;
-            servers.add(vo, &text).map_err(|error| fail(&file, error.to_string()))?;
-        }
-    }
-    if servers.is_empty() { Err(fail(dir, "there is no VO/HOST.lsc in it".to_owned())) } else { Ok(servers) }
 }
 
 /// The address of FTS's API, where it has a port of its own.

@@ -52,6 +52,7 @@ pub(in crate::commands) struct SettingsFile {
     certificate_key: Option<PathBuf>,
     #[serde(rename = "client-ca")]
     client_ca: Option<PathBuf>,
+    vomsdir: Option<PathBuf>,
     cacert: Option<PathBuf>,
     access: Option<PathBuf>,
     #[serde(default)]
@@ -191,6 +192,7 @@ impl SettingsSource {
             certificate: serve.certificate.clone().or(file.certificate),
             certificate_key: serve.certificate_key.clone().or(file.certificate_key),
             client_ca: serve.client_ca.clone().or(file.client_ca),
+            vomsdir: serve.vomsdir.clone().or(file.vomsdir),
             cacert: common.cacert.clone().or(file.cacert),
             access: serve.access.clone().or(file.access),
             fireflies: list(&serve.fireflies, file.fireflies),
@@ -257,7 +259,7 @@ impl NodeSettings {
 }
 
 /// The keys of the settings file. None holds a secret, so `longhaul support` copies their values.
-pub const KEYS: [&str; 21] = [
+pub const KEYS: [&str; 22] = [
     "export",
     "listen",
     "advertise",
@@ -275,6 +277,7 @@ pub const KEYS: [&str; 21] = [
     "certificate",
     "certificate-key",
     "client-ca",
+    "vomsdir",
     "cacert",
     "access",
     "fireflies",
@@ -372,6 +375,7 @@ mod tests {
             certificate,
             certificate_key,
             client_ca,
+            vomsdir,
             cacert,
             access,
             key_file,
@@ -379,7 +383,8 @@ mod tests {
         } = file;
         assert!(listen.is_some() && anonymous.is_some() && plain.is_some() && state.is_some() && audit.is_some());
         assert!(exercise.is_some());
-        assert!([certificate, certificate_key, client_ca, cacert, access, key_file].iter().all(Option::is_some));
+        let files = [certificate, certificate_key, client_ca, vomsdir, cacert, access, key_file];
+        assert!(files.iter().all(Option::is_some));
         std::fs::write(&path, "keys = 1").unwrap();
         let message = toml_file::read::<SettingsFile>(&path).unwrap_err().message;
         let expected: Vec<&str> = message.split('`').skip(3).step_by(2).collect();

@@ -8,6 +8,7 @@ use node::{Certificate, Origins, WebConfig};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::client_authorities::client_authorities;
 use crate::failure::Failure;
 use crate::settings::{read_authorities, system_authorities};
 
@@ -20,6 +21,7 @@ pub struct WebOptions {
     pub certificate: Option<PathBuf>,
     pub certificate_key: Option<PathBuf>,
     pub client_ca: Option<PathBuf>,
+    pub vomsdir: Option<PathBuf>,
     pub cacert: Option<PathBuf>,
     pub access: Option<PathBuf>,
     pub fireflies: Vec<String>,
@@ -70,8 +72,7 @@ fn collector(text: &str) -> Result<SocketAddr, Failure> {
 /// A file cannot be read, or an option is wrong.
 pub fn config(options: &WebOptions) -> Result<WebConfig, Failure> {
     let certificate = certificate(options.certificate.as_ref(), options.certificate_key.as_ref())?;
-    let client_authorities =
-        options.client_ca.as_ref().map(|file| read_authorities(file, "--client-ca")).transpose()?;
+    let client_authorities = client_authorities(options.client_ca.as_deref(), options.vomsdir.as_deref())?;
     let authorities = match &options.cacert {
         Some(file) => read_authorities(file, "--cacert")?,
         None => Arc::new(system_authorities()),
