@@ -11,7 +11,6 @@ mod filters;
 mod forms;
 mod listing;
 mod login;
-mod metalink;
 mod names;
 mod replicas;
 mod rses;

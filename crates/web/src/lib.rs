@@ -27,6 +27,7 @@ pub mod head;
 pub mod headers;
 pub mod json;
 pub mod markup;
+pub mod metalink;
 pub mod method;
 pub mod openapi;
 pub mod openmetrics;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use http::header;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use web::metalink::{self, MetalinkFile, MetalinkUrl};
 
 use super::errors::RucioError;
-use super::metalink::{self, MetalinkFile, MetalinkUrl};
 use super::names::Did;
 use super::{RucioRequest, RucioResult, forms, rses, stream};
 use crate::database::catalogue::{DataRow, FileRow, ReplicaState};

@@ -79,6 +79,11 @@ pub struct Cp {
     /// Read from this source of the same bytes as well; ranges come from all sources. Can be repeated
     #[arg(long, value_name = "LOCATOR")]
     pub mirror: Vec<OsString>,
+    /// The source is a Metalink (RFC 5854): copy the files that it describes below the target, from all places that it names
+    ///
+    /// Each file must have the digest that the Metalink states. Its places may be on nodes and servers, never on this host.
+    #[arg(long, conflicts_with_all = ["files_from", "mirror", "delete"])]
+    pub metalink: bool,
     /// Keep owners and groups, by name if the target knows the name (needs root at the target)
     #[arg(long)]
     pub owner: bool,

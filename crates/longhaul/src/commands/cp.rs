@@ -5,6 +5,7 @@ mod checks;
 pub(super) mod job;
 mod legs;
 mod loopback;
+mod metalink;
 mod mirrored;
 mod output;
 pub(super) mod peer;
@@ -62,6 +63,9 @@ enum CopyEnd {
 /// The command line is wrong, an end cannot be opened or reached, or the receipt cannot be written. A copy that fails later is
 /// an exit code and a receipt.
 pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    if cp.metalink {
+        return metalink::run(cp, settings, printer);
+    }
     let mut locators = cp.locators.iter().map(|text| settings.locator(text)).collect::<Result<Vec<_>, _>>()?;
     let node = locators.iter().find_map(Locator::node);
     let cp = &cp.with_defaults(settings.copy_defaults(node));

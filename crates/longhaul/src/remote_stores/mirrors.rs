@@ -45,7 +45,7 @@ impl Mirrors {
     /// Opens the source and the mirrors. A source that is unavailable is reported and left out.
     ///
     /// # Errors
-    /// A locator is wrong, the first source refuses or lacks the data, or no source is left.
+    /// A locator is wrong, the first source refuses, or no source is left.
     pub fn open(source: &Locator, further: &[Locator], settings: &Settings) -> Result<Mirrors, Failure> {
         if further.len() >= MEMBERS_MAX {
             return Err(Failure::usage(format!("a copy has at most {MEMBERS_MAX} sources")));
@@ -79,8 +79,16 @@ impl Mirrors {
         let sink = Arc::clone(&notes);
         let add_note = move |note: &str| sink.lock().push(note.to_owned());
         let set = Mirrored::new(members, SILENCE_MAX, Box::new(add_note));
-        store::Store::stat(&set, &path)?;
         Ok(Mirrors { set, path, name, notes, left_out: all_left_out })
+    }
+
+    /// Checks that the data is there.
+    ///
+    /// # Errors
+    /// No source has it.
+    pub fn check(&self) -> Result<(), Failure> {
+        store::Store::stat(&self.set, &self.path)?;
+        Ok(())
     }
 
     /// The root of the copy, read from all sources.

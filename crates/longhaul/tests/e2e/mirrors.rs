@@ -395,3 +395,40 @@ fn an_invalid_mirror_is_refused_in_one_sentence() {
     let away = words!["lh://127.0.0.1:1/data/f", "g", "--mirror", nodes[0].at("data/f")];
     assert_eq!(client.cp(0, away)["files"], 1);
 }
+
+/// A Metalink about one file, with a digest and these places.
+fn metalink(name: &str, bytes: &[u8], places: &[String]) -> String {
+    let sum = model::checksum::BlockSum::of(bytes, true).adler32.unwrap();
+    let urls: String = places.iter().map(|place| format!("<url priority=\"1\">{place}</url>")).collect();
+    format!(
+        "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"{name}\"><size>{}</size>\
+         <hash type=\"adler32\">{sum:08x}</hash>{urls}</file></metalink>",
+        bytes.len()
+    )
+}
+
+#[test]
+fn the_files_of_a_metalink_are_copied_from_its_places_and_verified() {
+    let (bytes, client) = (content(5 * MIB), Client::new());
+    let nodes = nodes(2, &bytes);
+    let places: Vec<String> = nodes.iter().map(|node| node.at("data/f")).collect();
+    client.write("run.meta4", metalink("run/f1", &bytes, &places).as_bytes());
+    let receipt = client.cp(0, words!["run.meta4", "out", "--metalink"]);
+    assert!(fs::read(client.path("out/run/f1")).unwrap() == bytes);
+    assert_eq!(mirror_bytes(&receipt).len(), 2, "both places are sources: {receipt}");
+
+    // A Metalink on a server, and a place that is gone.
+    fs::write(nodes[0].data("run.meta4"), metalink("g", &bytes, &[places[0].clone(), "root://127.0.0.1:1//f".into()])).unwrap();
+    let outcome = client.run(words!["cp", "--metalink", format!("root://127.0.0.1:{}//data/run.meta4", nodes[0].port), "out"]);
+    outcome.expect(0);
+    assert!(fs::read(client.path("out/g")).unwrap() == bytes);
+
+    // Other bytes than the Metalink says, and places on this host.
+    client.write("wrong.meta4", metalink("h", b"other", &places).as_bytes());
+    let wrong = client.run(words!["cp", "--metalink", "wrong.meta4", "out"]);
+    assert_ne!(wrong.code, 0, "{}", wrong.err);
+    assert!(!client.path("out/h").exists());
+    client.write("local.meta4", metalink("passwd", b"", &["file:///etc/passwd".into(), "/etc/passwd".into()]).as_bytes());
+    let local = client.run(words!["cp", "--metalink", "local.meta4", "out"]).expect(2);
+    assert!(local.err.contains("names no place"), "{}", local.err);
+}

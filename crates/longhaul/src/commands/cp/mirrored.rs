@@ -23,7 +23,12 @@ pub(super) fn open_mirrors(cp: &Cp, settings: &Settings, sources: &[Locator]) ->
         ));
     };
     let further = cp.mirror.iter().map(|text| settings.locator(text)).collect::<Result<Vec<_>, _>>()?;
-    Mirrors::open(source, &further, settings).map(Some)
+    let mirrors = Mirrors::open(source, &further, settings)?;
+    // Of a directory whose files are listed only these are read: a web server need not show the directory.
+    if cp.files_from.is_none() {
+        mirrors.check()?;
+    }
+    Ok(Some(mirrors))
 }
 
 /// Runs a copy with mirrors.
