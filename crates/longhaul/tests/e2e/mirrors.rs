@@ -418,9 +418,11 @@ fn the_files_of_a_metalink_are_copied_from_its_places_and_verified() {
     assert_eq!(mirror_bytes(&receipt).len(), 2, "both places are sources: {receipt}");
 
     // A Metalink on a server, and a place that is gone.
-    fs::write(nodes[0].data("run.meta4"), metalink("g", &bytes, &[places[0].clone(), "root://127.0.0.1:1//f".into()])).unwrap();
-    let outcome = client.run(words!["cp", "--metalink", format!("root://127.0.0.1:{}//data/run.meta4", nodes[0].port), "out"]);
-    outcome.expect(0);
+    let server = Setup::new().data_export("ro").arg("--anonymous").arg("ro").arg("--plain").start();
+    let text = metalink("g", &bytes, &[places[0].clone(), "root://127.0.0.1:1//f".into()]);
+    fs::write(server.data("run.meta4"), text).unwrap();
+    let document = format!("http://127.0.0.1:{}/data/run.meta4", server.port);
+    client.run(words!["cp", "--metalink", document, "out"]).expect(0);
     assert!(fs::read(client.path("out/g")).unwrap() == bytes);
 
     // Other bytes than the Metalink says, and places on this host.
