@@ -19,6 +19,7 @@
 #   xrootd-server xrootd-plugins xrootd-server-plugins   the other server of third-party copies
 #   xrootd-scitokens-plugins        the same server, which requires tokens
 #   xrootd-client xrootd-client-plugins xrootd-client-http-plugins   xrdcp and xrdfs, over HTTP too
+#   python3-xrootd                  XRootD's bindings for Python
 #   postgresql                      initdb and postgres: tests of the hub's queue on both of its databases
 #   prometheus                      a receiver of the measurements that a watch writes
 #   snmpd                           an agent whose counters a watch reads
@@ -85,6 +86,8 @@ need xrootd xrootd-server xrootd-plugins xrootd-server-plugins
 plugin libXrdHttpTPC xrootd-server-plugins xrootd-plugins
 plugin libXrdAccSciTokens xrootd-scitokens-plugins
 need xrdcp xrootd-client xrootd-client-plugins
+ls /usr/lib/python3/dist-packages/XRootD >/dev/null 2>&1 || missing="$missing python3-xrootd"
+plugin libXrdPfc xrootd-server-plugins xrootd-plugins
 plugin libXrdClHttp xrootd-client-http-plugins
 plugin gfal2-plugins/libgfal_plugin_http gfal2-plugin-http
 plugin gfal2-plugins/libgfal_plugin_xrootd gfal2-plugin-xrootd

@@ -48,6 +48,8 @@ impl Case {
             "gfal2" | "gfal2-root" => &["gfal-copy", "gfal-sum"],
             "rclone" => &["rclone"],
             "longhaul-root" => &["xrootd"],
+            "xrootd-front" => &["xrdcp", "xrootd", "setpriv"],
+            "python3-xrootd" => &["/usr/bin/python3"],
             "xrdcp" | "xrdcp-root" | "xrdfs-root" => &["xrdcp", "xrdfs", "xrootd"],
             "litmus" => &["litmus", "curl"],
             "cadaver" => &["cadaver", "curl"],

@@ -13,6 +13,7 @@ mod longhaul_root;
 mod python;
 mod rclone;
 mod root;
+mod root_fronts;
 mod third_party;
 mod third_party_errors;
 mod webdav;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Case> {
         xrdcp::CASES,
         root::CASES,
         longhaul_root::CASES,
+        root_fronts::CASES,
         webdav::CASES,
         python::CASES,
         third_party::CASES,

@@ -265,6 +265,11 @@ impl ServerDir<'_> {
         format!("127.0.0.1:{}", self.server.port)
     }
 
+    /// The server's port.
+    pub fn port(&self) -> u16 {
+        self.server.port
+    }
+
     /// The server.
     pub fn server(&self) -> &Server {
         self.server

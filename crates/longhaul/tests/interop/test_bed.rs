@@ -11,7 +11,7 @@ use crate::node::Node;
 use crate::pki::Pki;
 use crate::test_nodes::{self, NodeKind};
 use crate::tokens::Tokens;
-use crate::xrootd::Xrootd;
+use crate::xrootd::{Xrootd, XrootdRole};
 
 /// The process of a server.
 pub enum Process {
@@ -41,7 +41,7 @@ impl Server {
         if !is_installed("xrootd") || !is_installed("setpriv") || !seeded {
             return Server { process: Process::Absent, port: 0, files: PathBuf::new() };
         }
-        let xrootd = Xrootd::start(pki, tokens);
+        let xrootd = Xrootd::start(pki, XrootdRole::Storage(tokens));
         Server { port: xrootd.port, files: xrootd.files(), process: Process::Stock(xrootd) }
     }
 

@@ -1,4 +1,5 @@
-//! A stock xrootd: its native protocol, HTTP, WebDAV and third-party copy on one port, in clear and in TLS.
+//! A stock xrootd: its native protocol, HTTP, WebDAV and third-party copy on one port, in clear and in TLS; or a server before another
+//! one, to which it redirects clients, or of whose files it keeps copies.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,6 +12,17 @@ use tempfile::TempDir;
 use crate::pki::Pki;
 use crate::tokens::{AUDIENCE, ISSUER, Tokens};
 use crate::wait::{LONG, until};
+
+/// What a server does.
+#[derive(Clone, Copy)]
+pub enum XrootdRole<'a> {
+    /// It has files, for anonymous clients or for those with tokens.
+    Storage(Option<&'a Tokens>),
+    /// It redirects clients to the server at this port.
+    Redirector(u16),
+    /// It reads files from the server at this port, and keeps copies of them.
+    Cache(u16),
+}
 
 /// A running server.
 pub struct Xrootd {
@@ -32,8 +44,8 @@ fn plain(path: &Path) -> String {
 }
 
 impl Xrootd {
-    /// Starts a server that admits anonymous clients, or one that demands tokens.
-    pub fn start(pki: &Pki, tokens: Option<&Tokens>) -> Xrootd {
+    /// Starts a server.
+    pub fn start(pki: &Pki, role: XrootdRole<'_>) -> Xrootd {
         let dir = tempfile::Builder::new().prefix("interop-xrootd-").tempdir().unwrap();
         let own = |name: &str| {
             let path = dir.path().join(name);
@@ -46,11 +58,11 @@ impl Xrootd {
         // It has a copy of the key of its own: it does not run as the user who made the certificates.
         let key = dir.path().join("host.key");
         fs::copy(&pki.host.key, &key).unwrap();
-        if let Some(tokens) = tokens {
+        if let XrootdRole::Storage(Some(tokens)) = role {
             tokens.seed_scitokens(&dir.path().join("cache"));
         }
         let port = free_port();
-        let spawn = |dir: &Path, port| spawn_xrootd(dir, pki, &key, port, tokens.is_some());
+        let spawn = |dir: &Path, port| spawn_xrootd(dir, pki, &key, port, role);
         let mut server = Xrootd { child: spawn(dir.path(), port), dir, port };
         // Another process may take a port before it does: then it ends at once.
         for _ in 0..4 {
@@ -94,8 +106,16 @@ impl Drop for Xrootd {
     }
 }
 
-fn spawn_xrootd(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: bool) -> Child {
-    fs::write(dir.join("xrootd.cfg"), config_text(dir, pki, key, port, asks_for_tokens)).unwrap();
+fn spawn_xrootd(dir: &Path, pki: &Pki, key: &Path, port: u16, role: XrootdRole<'_>) -> Child {
+    let text = match role {
+        XrootdRole::Storage(tokens) => storage_config(dir, pki, key, port, tokens.is_some()),
+        XrootdRole::Redirector(to) => front_config(dir, port) + &format!("xrootd.redirect 127.0.0.1:{to} /data\n"),
+        XrootdRole::Cache(of) => {
+            front_config(dir, port)
+                + &format!("ofs.osslib libXrdPss.so\npss.origin 127.0.0.1:{of}\npss.cachelib libXrdPfc.so\npfc.ram 256m\n")
+        }
+    };
+    fs::write(dir.join("xrootd.cfg"), text).unwrap();
     if geteuid().is_root() {
         let chown = Command::new("chown").args(["-R", "nobody"]).arg(dir).status().unwrap();
         assert!(chown.success());
@@ -123,7 +143,15 @@ fn command(dir: &Path, pki: &Pki) -> Command {
     command
 }
 
-fn config_text(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: bool) -> String {
+/// The configuration of a server before another one.
+fn front_config(dir: &Path, port: u16) -> String {
+    let dir = plain(dir);
+    format!(
+        "xrd.port {port}\nall.export /data\noss.localroot {dir}/files\nall.adminpath {dir}/own\nall.pidpath {dir}/own\n"
+    )
+}
+
+fn storage_config(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: bool) -> String {
     let (certificate, key, authorities) = (plain(&pki.host.certificate), plain(key), plain(&pki.directory));
     let dir = plain(dir);
     let mut text = format!(
