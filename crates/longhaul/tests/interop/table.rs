@@ -26,7 +26,7 @@ const DOCUMENTS: [(&str, Mentions); 4] = [
 
 /// Whether a client speaks XRootD's own protocol.
 fn speaks_root(client: &str) -> bool {
-    client.ends_with("-root")
+    client.ends_with("-root") || client == "xrootd-front" || client == "python3-xrootd"
 }
 
 fn path(document: &str) -> PathBuf {
