@@ -19,6 +19,7 @@
 #   xrootd-server xrootd-plugins xrootd-server-plugins   the other server of third-party copies
 #   xrootd-scitokens-plugins        the same server, which requires tokens
 #   xrootd-client xrootd-client-plugins xrootd-client-http-plugins   xrdcp and xrdfs, over HTTP too
+#   python3-pyftpdlib python3-openssl   an FTP server, with TLS too
 #   python3-xrootd                  XRootD's bindings for Python
 #   postgresql                      initdb and postgres: tests of the hub's queue on both of its databases
 #   prometheus                      a receiver of the measurements that a watch writes
@@ -87,6 +88,9 @@ plugin libXrdHttpTPC xrootd-server-plugins xrootd-plugins
 plugin libXrdAccSciTokens xrootd-scitokens-plugins
 need xrdcp xrootd-client xrootd-client-plugins
 ls /usr/lib/python3/dist-packages/XRootD >/dev/null 2>&1 || missing="$missing python3-xrootd"
+for module in pyftpdlib OpenSSL; do
+    ls /usr/lib/python3/dist-packages/$module >/dev/null 2>&1 || missing="$missing python3-pyftpdlib python3-openssl"
+done
 plugin libXrdPfc xrootd-server-plugins xrootd-plugins
 plugin libXrdClHttp xrootd-client-http-plugins
 plugin gfal2-plugins/libgfal_plugin_http gfal2-plugin-http

@@ -1,4 +1,4 @@
-//! Opens stores on remote servers by URL. This is the one place where a scheme selects WebDAV, S3 or XRootD.
+//! Opens stores on remote servers by URL. This is the one place where a scheme selects WebDAV, S3, XRootD, FTP or SFTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,10 @@ use model::fault::{Blame, Fault};
 use model::name::{Name, NameError, RelPath};
 use remote::mirrored::SourceStore;
 use remote::root::RootSettings;
+use remote::ftp::{self, FtpSettings, FtpUser};
 use remote::s3::Bucket;
-use remote::{Dav, Redirects, Root, S3, ServerSettings, TokenSource};
+use remote::sftp::{self, SftpSettings};
+use remote::{ArchiveAddress, ArchiveAddressError, Dav, Redirects, Root, S3, ServerSettings, TokenSource};
 use rustls::ClientConfig;
 use store::Store;
 use web::client::Guard;
@@ -18,7 +20,8 @@ use web::url::UrlError;
 use web::{Dialer, HttpUrl};
 use xroot::RootUrl;
 
-/// The schemes that can be opened, in lower case.
+/// The schemes that can be opened with credentials that a client hands over, in lower case. [`open`] opens `ftp`, `ftps` and `sftp` as well,
+/// for whose servers only this host's own user has names, passwords and keys.
 pub const SCHEMES: [&str; 7] = ["https", "http", "davs", "dav", "s3", "root", "roots"];
 
 /// How long to wait for a connection, its handshake included.
@@ -62,6 +65,15 @@ pub trait Credentials {
     /// # Errors
     /// The access key is incomplete, or its settings do not parse.
     fn bucket(&self, name: &str) -> Result<Bucket, Error>;
+
+    /// The user at an FTP server: the one with this name, or the usual one. None for an anonymous login.
+    ///
+    /// # Errors
+    /// There is no password for the name, or the passwords cannot be read.
+    fn ftp_user(&self, host: &str, name: Option<&str>) -> Result<Option<FtpUser>, Error>;
+
+    /// The ssh client with its options, for SFTP.
+    fn ssh(&self) -> Vec<String>;
 }
 
 /// Why a URL opens no store.
@@ -77,6 +89,9 @@ pub enum Error {
     /// The URL of an XRootD server does not parse.
     #[error(transparent)]
     RootAddress(#[from] xroot::url::RootUrlError),
+    /// The URL of an FTP or SFTP server does not parse.
+    #[error(transparent)]
+    ArchiveAddress(#[from] ArchiveAddressError),
     /// The path in the URL does not parse.
     #[error("{url}: {source}")]
     Path {
@@ -131,6 +146,7 @@ pub fn open(url: &str, settings: RemoteSettings, credentials: &dyn Credentials) 
     match scheme.as_str() {
         "s3" => open_bucket(url, settings, credentials),
         "root" | "roots" => open_root(url, settings, credentials),
+        "ftp" | "ftps" | "sftp" => open_archive(&scheme, url, settings, credentials),
         known if SCHEMES.contains(&known) => open_dav(url, settings, credentials),
         _ => Err(Error::Scheme(scheme)),
     }
@@ -158,6 +174,28 @@ fn open_root(url: &str, settings: RemoteSettings, credentials: &dyn Credentials)
     let settings = RootSettings { dialer, token: credentials.token(), redirects, patience };
     let root = Root::new(settings, address);
     Ok(RemoteStore { store: Arc::new(root.clone()), path, server, dav: None, place: SourceStore::Root(root) })
+}
+
+/// `ftp://HOST/PATH`, `ftps://` with TLS, and `sftp://`.
+fn open_archive(
+    scheme: &str,
+    url: &str,
+    settings: RemoteSettings,
+    credentials: &dyn Credentials,
+) -> Result<RemoteStore, Error> {
+    let address = ArchiveAddress::parse(url)?;
+    let RemoteSettings { dialer, patience, .. } = settings;
+    let archive = if scheme == "sftp" {
+        sftp::open(SftpSettings { command: credentials.ssh(), patience, silence: dialer.silence }, &address)
+    } else {
+        let user = credentials.ftp_user(&address.host, address.user.as_deref())?;
+        ftp::open(FtpSettings { dialer, is_secure: scheme == "ftps", user, patience }, &address)
+    };
+    let user = address.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
+    let root = if address.is_absolute { "/" } else { "" };
+    let server = format!("{scheme}://{user}{}/{root}", address.authority());
+    let store: Arc<dyn Store> = Arc::new(archive);
+    Ok(RemoteStore { place: SourceStore::Local(Arc::clone(&store)), store, path: address.path, server, dav: None })
 }
 
 /// `s3://BUCKET/KEY`.

@@ -3,6 +3,7 @@
 
 mod environment;
 pub mod mirrors;
+mod netrc;
 
 use std::path::Path;
 use std::sync::Arc;

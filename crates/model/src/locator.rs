@@ -72,7 +72,7 @@ pub enum Locator {
         /// The path on the host.
         path: Vec<u8>,
     },
-    /// A place on a remote server (WebDAV, HTTP, S3, …).
+    /// A place on a remote server (WebDAV, HTTP, S3, XRootD, FTP, …).
     Remote {
         /// The scheme, lower case.
         scheme: String,
@@ -117,7 +117,8 @@ pub enum LocatorError {
 }
 
 /// Schemes of remote servers, in lower case; not all of them are supported.
-pub const REMOTE_SCHEMES: [&str; 8] = ["https", "http", "davs", "dav", "s3", "root", "roots", "gsiftp"];
+pub const REMOTE_SCHEMES: [&str; 11] =
+    ["https", "http", "davs", "dav", "s3", "root", "roots", "ftp", "ftps", "sftp", "gsiftp"];
 
 /// The part before `://`, if it could be a scheme (RFC 3986, section 3.1).
 fn scheme(text: &[u8]) -> Option<(&str, &[u8])> {

@@ -47,7 +47,7 @@ pub enum SourceStore {
     S3(S3),
     /// A server of XRootD.
     Root(Root),
-    /// A local store.
+    /// A local store, or a server that is read like one.
     Local(Arc<dyn Store>),
 }
 

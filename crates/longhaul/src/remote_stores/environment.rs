@@ -1,5 +1,5 @@
-//! Credentials for remote servers from the environment: bearer tokens in the order of WLCG Bearer Token Discovery, and keys
-//! for S3 where Amazon's tools look for them.
+//! Credentials for remote servers from the environment: bearer tokens in the order of WLCG Bearer Token Discovery, keys for S3 where
+//! Amazon's tools look for them, and passwords for FTP from `~/.netrc`.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,8 +10,11 @@ use std::sync::Arc;
 
 use client::remote_store::{self, Error};
 use remote::TokenSource;
+use remote::ftp::FtpUser;
 use remote::s3::{Bucket, Credentials};
 use rustix::fs::OFlags;
+
+use super::netrc;
 
 /// The longest token that is read, bytes.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
@@ -94,6 +97,29 @@ impl remote_store::Credentials for Environment {
 
     fn bucket(&self, name: &str) -> Result<Bucket, Error> {
         bucket(name).map_err(Error::Credentials)
+    }
+
+    fn ftp_user(&self, host: &str, name: Option<&str>) -> Result<Option<FtpUser>, Error> {
+        ftp_user(host, name).map_err(Error::Credentials)
+    }
+
+    fn ssh(&self) -> Vec<String> {
+        let command = variable("LONGHAUL_SSH").unwrap_or_else(|| "ssh".to_owned());
+        command.split_whitespace().map(str::to_owned).collect()
+    }
+}
+
+/// The user at an FTP server, from the file that NETRC names, or `~/.netrc`.
+fn ftp_user(host: &str, name: Option<&str>) -> Result<Option<FtpUser>, String> {
+    let named = variable("NETRC").map(PathBuf::from);
+    let file = named.or_else(|| Some(Path::new(&variable("HOME")?).join(".netrc")));
+    let found = file.as_deref().map(netrc::read).transpose()?.flatten();
+    match (found.and_then(|entries| netrc::user(&entries, host, name)), name) {
+        (Some(user), _) => Ok(Some(user)),
+        (None, None | Some("anonymous" | "ftp")) => Ok(None),
+        (None, Some(name)) => Err(format!(
+            "there is no password of {name} at {host}: write it into ~/.netrc (machine {host} login {name} password PASSWORD)"
+        )),
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod access;
 mod api;
+mod archives;
 mod attributes;
 mod breaks;
 mod cli;

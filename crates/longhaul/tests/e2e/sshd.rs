@@ -110,6 +110,12 @@ impl Sshd {
         format!("{}:{path}", self.login())
     }
 
+    /// A URL of a path below `~`.
+    pub fn sftp(&self, path: &str) -> String {
+        let (user, host) = (output("id", &["-un"]).unwrap(), &self.host);
+        format!("sftp://{user}@{host}:{}/{path}", self.port)
+    }
+
     /// What `--ssh` takes.
     pub fn command(&self) -> String {
         self.command_with("user", "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR")
@@ -155,7 +161,7 @@ fn config(dir: &Path, setup: &Setup, port: u16) -> String {
     format!(
         "ListenAddress {host}:{port}\nHostKey {host_key}\nAuthorizedKeysFile {authorized}\nPidFile none\nUsePAM no\n\
          StrictModes no\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
-         SetEnv PATH={path} LONGHAUL_STATE={state} HOME={home}\nForceCommand {command}\n"
+         SetEnv PATH={path} LONGHAUL_STATE={state} HOME={home}\nForceCommand {command}\nSubsystem sftp /usr/lib/openssh/sftp-server\n"
     )
 }
 

@@ -9,6 +9,7 @@ use engine::Error;
 use engine::scan::SourceRoot;
 use model::v1::node::Credentials;
 use model::{Fault, Refusal};
+use remote::ftp::FtpUser;
 use remote::s3::Bucket;
 use remote::{Redirects, TokenSource, s3};
 
@@ -42,6 +43,16 @@ impl remote_store::Credentials for OrderCredentials<'_> {
             // An order holds one key; a newer one comes with a new order.
             credentials: Arc::new(move || Ok(key.clone())),
         })
+    }
+
+    /// Orders name no FTP servers ([`super::SCHEMES`]).
+    fn ftp_user(&self, _: &str, _: Option<&str>) -> Result<Option<FtpUser>, remote_store::Error> {
+        Err(remote_store::Error::Credentials("a node reads no FTP server for its clients".into()))
+    }
+
+    /// The node's own keys are not for its clients.
+    fn ssh(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 
