@@ -299,7 +299,7 @@ impl Authenticator {
         let presented = auth::PresentedCredentials {
             anonymous,
             dn: identity.as_ref().map(|identity| identity.name.as_str()),
-            attributes: identity.as_ref().map_or(&[], |identity| &identity.attributes),
+            attributes: identity.as_ref().map_or(&[][..], |identity| &identity.attributes[..]),
             ..auth::PresentedCredentials::new(peer)
         };
         let presented = match &checked {

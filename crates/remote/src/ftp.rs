@@ -13,7 +13,7 @@ use model::fault::Fault;
 use model::name::Name;
 use suppaftp::list::{File, ListParser};
 use suppaftp::types::{FileType, Response};
-use suppaftp::{FtpError, Mode, RustlsConnector, RustlsFtpStream, RustlsStream, Status, TransferStream};
+use suppaftp::{FtpError, Mode, RustlsConnector, RustlsFtpStream, Status, TlsConnector, TransferStream};
 use web::Dialer;
 
 use crate::archive::{Archive, ArchiveLogin, ArchiveResult, ArchiveSession};
@@ -25,6 +25,9 @@ use crate::request_error::RequestError;
 const PORT: u16 = 21;
 /// The user without a name, and what it gives as a password.
 const ANONYMOUS: (&str, &str) = ("anonymous", "longhaul@");
+
+/// A data connection.
+type FtpTransfer = TransferStream<<RustlsConnector as TlsConnector>::Stream>;
 
 /// A user's name and password.
 #[derive(Clone)]
@@ -138,14 +141,14 @@ impl ArchiveLogin for FtpLogin {
 struct Download {
     path: String,
     at: u64,
-    stream: TransferStream<RustlsStream>,
+    stream: FtpTransfer,
 }
 
 struct FtpSession {
     host: String,
     // Before the client, so that a transfer ends before its control connection does.
     download: Option<Download>,
-    upload: Option<TransferStream<RustlsStream>>,
+    upload: Option<FtpTransfer>,
     client: RustlsFtpStream,
     /// The server may know MLST and MLSD (RFC 3659).
     has_facts: bool,
