@@ -10,6 +10,10 @@ mod open_node;
 #[path = "support/root_client.rs"]
 mod root_client;
 
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
 use open_node::OpenNode;
 use root_client::{RootClient, RootMessage, path};
 use xroot::codes::open_options;
@@ -113,6 +117,52 @@ fn a_copy_is_cancelled_and_its_file_takes_no_bytes_of_the_client() {
     let query = |text: &[u8]| RootRequest::Query { kind: QueryKind::OpaqueOfFile.number(), file, text: text.to_vec() };
     assert_eq!(client.refused(&query(b"ofs.other")), ErrorCode::Unsupported);
     client.done(&query(b"ofs.tpc cancel"));
+    assert_eq!(client.refused(&RootRequest::Close(file)), ErrorCode::Cancelled);
+    assert!(names(&to).is_empty());
+}
+
+/// A line to a node that carries this many bytes of it, and then is silent.
+fn silent_line(to: &OpenNode, bytes: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, node) = (listener.local_addr().unwrap(), to.address);
+    std::thread::spawn(move || {
+        let (near, _) = listener.accept().unwrap();
+        let far = TcpStream::connect(node).unwrap();
+        let (mut near_in, mut far_out) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut near_in, &mut far_out));
+        let _ = std::io::copy(&mut (&far).take(bytes as u64), &mut &near);
+        // Both connections stay open.
+        std::thread::sleep(root_client::PATIENCE * 2);
+    });
+    address
+}
+
+#[test]
+fn a_copy_from_a_silent_source_is_cancelled_at_once() {
+    let (from, to) = (OpenNode::start("data"), OpenNode::start("data"));
+    std::fs::write(from.path("data/f"), vec![7; 40_000_000]).unwrap();
+    let _announced = announce(&from);
+    let line = silent_line(&from, 1_000_000);
+    let mut client = RootClient::log_in(&to);
+    let file = client.open(&format!("/data/g?tpc.key=k&tpc.src={line}&tpc.lfn=/data/f&tpc.stage=copy"), NEW_FILE);
+    client.done(&RootRequest::Sync(file));
+    assert!(matches!(client.ask(&RootRequest::Sync(file)), RootAnswer::WaitForAnswer(_)));
+    // Long enough for the line to fall silent; sooner, the copy is cancelled all the same.
+    std::thread::sleep(Duration::from_millis(500));
+    let text = b"ofs.tpc cancel".to_vec();
+    client.send(&RootRequest::Query { kind: QueryKind::OpaqueOfFile.number(), file, text }, &[]);
+    let mut answers: Vec<RootAnswer> = Vec::new();
+    for _ in 0..2 {
+        let Some(RootMessage::Answer(answer)) = client.receive() else { panic!("{answers:?}") };
+        answers.push(answer);
+    }
+    let cancelled = |answer: &RootAnswer| match answer {
+        RootAnswer::Async { answer, .. } => {
+            matches!(&**answer, RootAnswer::Error { code, .. } if *code == ErrorCode::Cancelled.number())
+        }
+        _ => false,
+    };
+    assert!(answers.iter().any(cancelled) && answers.contains(&RootAnswer::Ok(Vec::new())), "{answers:?}");
     assert_eq!(client.refused(&RootRequest::Close(file)), ErrorCode::Cancelled);
     assert!(names(&to).is_empty());
 }

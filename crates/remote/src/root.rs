@@ -31,7 +31,7 @@ use crate::request_error::RequestError;
 use crate::server::{Redirects, TokenSource};
 
 use server::RootServer;
-pub use whole_read::WholeRead;
+pub use whole_read::{ReadInterrupter, WholeRead};
 
 /// Settings for connections to servers of XRootD.
 #[derive(Clone)]

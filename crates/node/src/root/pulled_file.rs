@@ -9,7 +9,7 @@ use std::time::Duration;
 use model::checksum::Digest;
 use model::{Algorithm, RelPath};
 use parking_lot::Mutex;
-use remote::root::RootSettings;
+use remote::root::{ReadInterrupter, RootSettings};
 use remote::{Redirects, Root};
 use web::Dialer;
 use xroot::third_party::CopySource;
@@ -33,6 +33,8 @@ pub(super) struct PulledFile {
     checksum: Option<Digest>,
     state: Mutex<PullState>,
     is_cancelled: AtomicBool,
+    /// Ends the read of the source, while it runs.
+    interrupter: Mutex<Option<ReadInterrupter>>,
 }
 
 /// How far the copy is.
@@ -74,6 +76,10 @@ impl RunningCopies {
         let permit = CopyPermit(&self.0);
         (self.0.fetch_add(1, Ordering::Relaxed) < COPIES_MAX).then_some(permit)
     }
+}
+
+fn cancelled() -> RootFailure {
+    refuse(ErrorCode::Cancelled, "the third-party copy was cancelled")
 }
 
 /// The address of the source, with the key by which this node opens the file there.
@@ -142,6 +148,7 @@ impl PulledFile {
             checksum: source.checksum.as_deref().map_or(Ok(None), stated_digest)?,
             state: Mutex::default(),
             is_cancelled: AtomicBool::new(false),
+            interrupter: Mutex::default(),
         })
     }
 
@@ -155,9 +162,14 @@ impl PulledFile {
         self.source.redacted()
     }
 
-    /// Ends the copy, if it runs.
+    /// Ends the copy, if it runs, also while its source is silent.
     pub fn cancel(&self) {
-        self.is_cancelled.store(true, Ordering::Relaxed);
+        self.is_cancelled.store(true, Ordering::SeqCst);
+        self.interrupter.lock().iter().for_each(ReadInterrupter::interrupt);
+    }
+
+    fn is_cancelled(&self, service: &RootService) -> bool {
+        self.is_cancelled.load(Ordering::SeqCst) || service.services.is_stopping()
     }
 
     /// Gives the file its name, if the copy has ended well.
@@ -242,19 +254,29 @@ impl PulledFile {
             let reason = format!("the source has {size} bytes, and the client announced {stated}");
             return Err(refuse(ErrorCode::Conflict, reason));
         }
+        *self.interrupter.lock() = source.interrupter().ok();
+        // Whoever cancelled before the interrupter was there is noticed here.
+        if self.is_cancelled(service) {
+            return Err(cancelled());
+        }
         let mut taken = Ok(());
-        source.read(&mut |offset, bytes| {
+        let read = source.read(&mut |offset, bytes| {
             taken = self.take(service, offset, bytes);
             taken.is_ok()
-        })?;
+        });
+        self.interrupter.lock().take();
         taken?;
+        if self.is_cancelled(service) {
+            return Err(cancelled());
+        }
+        read?;
         self.compare(size)
     }
 
     /// Writes bytes of the source.
     fn take(&self, service: &RootService, offset: u64, bytes: &[u8]) -> RootOutcome<()> {
-        if self.is_cancelled.load(Ordering::Relaxed) || service.services.is_stopping() {
-            return Err(refuse(ErrorCode::Cancelled, "the third-party copy was cancelled"));
+        if self.is_cancelled(service) {
+            return Err(cancelled());
         }
         let mut file = self.file.lock();
         file.write(bytes, offset)?;

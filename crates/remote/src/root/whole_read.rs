@@ -2,6 +2,8 @@
 //! opens a file only once.
 
 use std::collections::VecDeque;
+use std::io;
+use std::net::{Shutdown, TcpStream};
 
 use model::name::RelPath;
 use store::Result;
@@ -30,6 +32,18 @@ pub struct WholeRead {
     connection: RootConnection,
     file: FileHandle,
     size: u64,
+}
+
+/// Ends the reading of a file from another thread, also while its server is silent.
+#[derive(Debug)]
+pub struct ReadInterrupter(TcpStream);
+
+impl ReadInterrupter {
+    /// Breaks the connection: the read fails at once.
+    pub fn interrupt(&self) {
+        // An error means that it is broken already.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
 }
 
 /// A request whose answer has not arrived, or not all of it.
@@ -103,6 +117,14 @@ impl WholeRead {
     /// Its size in bytes.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Ends this read from another thread.
+    ///
+    /// # Errors
+    /// This process has no descriptor left.
+    pub fn interrupter(&self) -> io::Result<ReadInterrupter> {
+        self.connection.conn.socket().try_clone().map(ReadInterrupter)
     }
 
     /// Reads all of it. `take` gets the bytes with their offsets, which may be out of order, and ends the reading by `false`.
