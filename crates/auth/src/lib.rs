@@ -32,6 +32,7 @@ mod mark;
 pub mod policy;
 pub mod token;
 pub mod trust;
+mod voms_attributes;
 pub mod x509;
 
 pub use access::{Access, Denied, Permit, Ticket};

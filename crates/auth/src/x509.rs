@@ -41,7 +41,8 @@ pub use self::handshake::ClientVerifier;
 pub use self::revocation::{RevocationListError, RevocationLists};
 pub use self::signing_policy::{SigningPolicies, SigningPolicyError};
 pub use self::source::AuthoritySource;
-pub use self::voms::{LscError, VomsAttributes, VomsServers, plain_fqan};
+pub use self::voms::{LscError, VomsServers};
+pub use crate::voms_attributes::{VomsAttributes, plain_fqan};
 
 /// The holder of a verified chain of certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,7 +149,10 @@ fn chain_error(error: &PathError, end_entity: &Certificate<'_>, now: i64) -> Cha
     let (begins, ends) = (validity.not_before.timestamp(), validity.not_after.timestamp());
     let error = match error {
         PathError::Name(unpermitted) => {
-            return ChainError::SigningPolicy { authority: shown(&unpermitted.authority), name: shown(&unpermitted.name) };
+            return ChainError::SigningPolicy {
+                authority: shown(&unpermitted.authority),
+                name: shown(&unpermitted.name),
+            };
         }
         PathError::Webpki(error) => error,
     };

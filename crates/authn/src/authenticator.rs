@@ -330,9 +330,7 @@ impl Authenticator {
             Checked::Grant(grant) => Credential::Key { id: grant.id },
             Checked::Token(claims) => Credential::Token { claims },
             Checked::Macaroon(macaroon) => Credential::Macaroon { uuid: macaroon.uuid, name: macaroon.name },
-            Checked::Nothing => {
-                identity.map_or(Credential::None, |identity| Credential::Certificate { identity })
-            }
+            Checked::Nothing => identity.map_or(Credential::None, |identity| Credential::Certificate { identity }),
         };
         Ok(Principal { is_anonymous: access.is_anonymous(), access, credential, rejected: None })
     }

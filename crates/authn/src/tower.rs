@@ -118,14 +118,7 @@ fn authenticate(
         target::parse(&format!("/?{query}")).map_err(|error| Refused::new(error.status(), error.to_string()))?;
     let certificate = certificate.as_ref();
     let (request, target) = (&head, &target);
-    authenticator.authenticate(&AuthRequest {
-        request,
-        target,
-        peer,
-        is_secure,
-        certificate,
-        reads_public_data: false,
-    })
+    authenticator.authenticate(&AuthRequest { request, target, peer, is_secure, certificate, reads_public_data: false })
 }
 
 fn answer<R: From<String>>(refused: Refused) -> http::Response<R> {

@@ -109,7 +109,7 @@ impl HubCredentials {
 
     /// The authorities whose client certificates are accepted, if any.
     pub fn authorities(&self) -> Option<Arc<Authorities>> {
-        self.authorities.as_ref().map(|source| source.current())
+        self.authorities.as_ref().map(|source| source.current(time::now() / 1000))
     }
 
     /// Reads the communities of virtual organisations from a description.
@@ -273,7 +273,11 @@ mod tests {
         let vos = Vos::from([("atlas".to_owned(), "one".to_owned()), ("cms".to_owned(), "two".to_owned())]);
         assert_eq!(community(&vos, &identity(&["cms", "atlas"])), "two");
         assert_eq!(community(&vos, &identity(&["lhcb", "atlas"])), "one");
-        assert_eq!(community(&vos, &identity(&["one"])), UNCLAIMED, "the name of a community is not a virtual organisation");
+        assert_eq!(
+            community(&vos, &identity(&["one"])),
+            UNCLAIMED,
+            "the name of a community is not a virtual organisation"
+        );
         assert_eq!(community(&vos, &identity(&[])), UNCLAIMED);
         assert_eq!(community(&Vos::new(), &identity(&["cms"])), "");
         let ended = identity(&["cms"]).without_expired_attributes(2);

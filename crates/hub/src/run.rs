@@ -29,7 +29,7 @@ use crate::server::{Transport, serve};
 use crate::servers::{self, Servers};
 use crate::state::HubState;
 use crate::tls::{Certificate, settings};
-use crate::{api, audit_trail, carriers, catalogue, fts, limits, portal, rucio, scheduler, stager};
+use crate::{api, audit_trail, carriers, catalogue, fts, limits, portal, rucio, scheduler, stager, time};
 
 /// The configuration that a hub is started with.
 pub struct HubConfig {
@@ -194,7 +194,7 @@ async fn run_async(
     ready: impl FnOnce(Running),
 ) -> Result<(), HubError> {
     let clients = config.client_authorities;
-    let roots = clients.as_ref().map(|source| Arc::clone(&source.current().roots));
+    let roots = clients.as_ref().map(|source| Arc::clone(&source.current(time::now() / 1000).roots));
     let tls = settings(&config.identity, config.certificate.as_ref(), roots.as_deref())?;
     let (database, mut writer_end) = Database::open(&config.database).await?;
     let listener = listen(config.listen).await?;

@@ -108,7 +108,10 @@ async fn connection(
 async fn verify_client(chain: &ClientChain, source: &Arc<AuthoritySource>, peer: SocketAddr) -> CertificateCheck {
     let (chain, source) = (chain.clone(), Arc::clone(source));
     // The authorities may have to be read again from their files.
-    let checked = move || CertificateCheck::of(&chain.0, &source.current(), time::now() / 1000);
+    let checked = move || {
+        let now = time::now() / 1000;
+        CertificateCheck::of(&chain.0, &source.current(now), now)
+    };
     let check = tokio::task::spawn_blocking(checked).await;
     let check = check.unwrap_or_else(|error| CertificateCheck::Rejected(error.to_string()));
     match &check {

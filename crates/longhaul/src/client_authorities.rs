@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use auth::x509::{Authorities, AuthorityDirectory, AuthoritySource, VomsServers};
 
@@ -14,7 +15,10 @@ use crate::settings::read_authorities;
 ///
 /// # Errors
 /// A file cannot be read, there is no authority in it, or VOMS servers are named without authorities.
-pub fn client_authorities(client_ca: Option<&Path>, vomsdir: Option<&Path>) -> Result<Option<Arc<AuthoritySource>>, Failure> {
+pub fn client_authorities(
+    client_ca: Option<&Path>,
+    vomsdir: Option<&Path>,
+) -> Result<Option<Arc<AuthoritySource>>, Failure> {
     let Some(at) = client_ca.map(Path::to_owned) else {
         return match vomsdir {
             None => Ok(None),
@@ -29,11 +33,15 @@ pub fn client_authorities(client_ca: Option<&Path>, vomsdir: Option<&Path>) -> R
     let again = move || match read(&at, vomsdir.as_deref()) {
         Ok(authorities) => Some(authorities),
         Err(failure) => {
-            tracing::error!(error = failure.message, "the authorities cannot be read again; the former ones stay in force");
+            tracing::error!(
+                error = failure.message,
+                "the authorities cannot be read again; the former ones stay in force"
+            );
             None
         }
     };
-    Ok(Some(Arc::new(AuthoritySource::new(first, again))))
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    Ok(Some(Arc::new(AuthoritySource::new(first, now, again))))
 }
 
 fn read(client_ca: &Path, vomsdir: Option<&Path>) -> Result<Authorities, Failure> {

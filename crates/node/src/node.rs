@@ -247,9 +247,12 @@ fn connection_counts(server: &Server<Port>) -> ConnectionCounts {
 
 /// Verifies certificates and proxies of clients against these authorities.
 fn client_authorities(source: Arc<AuthoritySource>) -> ClientAuthorities {
-    let verifier = Arc::new(ClientVerifier::new(&source.current().roots, identity::provider()));
-    let check =
-        move |chain: &[CertificateDer<'_>]| CertificateCheck::of(chain, &source.current(), unix_seconds());
+    let roots = Arc::clone(&source.current(unix_seconds()).roots);
+    let verifier = Arc::new(ClientVerifier::new(&roots, identity::provider()));
+    let check = move |chain: &[CertificateDer<'_>]| {
+        let now = unix_seconds();
+        CertificateCheck::of(chain, &source.current(now), now)
+    };
     ClientAuthorities { verifier, check: Arc::new(check) }
 }
 

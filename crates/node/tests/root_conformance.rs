@@ -70,7 +70,7 @@ fn files_are_opened_by_what_is_there_and_what_is_asked() {
         ("/data/none", DELETE | UPDATE, None),
         ("/data/no/dir", NEW | UPDATE, Some(NotFound)),
         ("/data/no/dir", NEW | UPDATE | MAKE_PATH, None),
-        ("/data/f/below", READ, Some(NotFound)),
+        ("/data/f/below", READ, Some(NotFile)),
         ("/data/d", READ, Some(IsDirectory)),
         ("/data/d", DELETE | UPDATE, Some(IsDirectory)),
         ("/data", READ, Some(IsDirectory)),
@@ -163,8 +163,7 @@ fn vectors_are_read_in_their_order_within_the_files() {
 #[test]
 fn the_tree_is_changed_by_the_rules_of_its_entries() {
     let mv = |from: &str, to: &str| RootRequest::Move { from: path(from), to: path(to) };
-    let mkdir =
-        |name: &str, with_parents: bool| RootRequest::MakeDirectory { place: path(name), with_parents };
+    let mkdir = |name: &str, with_parents: bool| RootRequest::MakeDirectory { place: path(name), with_parents };
     let remove = |name: &str| RootRequest::Remove(path(name));
     let remove_dir = |name: &str| RootRequest::RemoveDirectory(path(name));
     for (request, expected) in [
@@ -219,7 +218,7 @@ fn facts_say_what_an_entry_is() {
         &mut client,
         &[
             (RootRequest::Stat { of: FileOrPath::Path(path("/data/none")), of_file_system: false }, Some(NotFound)),
-            (RootRequest::Stat { of: FileOrPath::Path(path("/data/f/x")), of_file_system: false }, Some(NotFound)),
+            (RootRequest::Stat { of: FileOrPath::Path(path("/data/f/x")), of_file_system: false }, Some(NotFile)),
             (RootRequest::Stat { of: FileOrPath::Path(path("/data")), of_file_system: true }, None),
         ],
     );
@@ -235,7 +234,8 @@ fn directories_are_listed_with_and_without_facts() {
         entries.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
         entries
     };
-    let names = |entries: &[xroot::entry::ListedEntry]| entries.iter().map(|one| one.name.to_string()).collect::<Vec<_>>();
+    let names =
+        |entries: &[xroot::entry::ListedEntry]| entries.iter().map(|one| one.name.to_string()).collect::<Vec<_>>();
     let (plain, with_facts) = (listed("/data", 0), listed("/data", list_options::STAT));
     assert_eq!(names(&plain), ["d", "empty", "f"]);
     assert_eq!(names(&with_facts), ["d", "empty", "f"]);
@@ -256,9 +256,8 @@ fn directories_are_listed_with_and_without_facts() {
 fn attributes_are_kept_with_their_entry() {
     let node = node();
     let mut client = RootClient::log_in(&node);
-    let ask = |name: &str, action| {
-        RootRequest::Attributes(AttributesRequest { of: FileOrPath::Path(path(name)), action })
-    };
+    let ask =
+        |name: &str, action| RootRequest::Attributes(AttributesRequest { of: FileOrPath::Path(path(name)), action });
     let set = |only_new| AttributesAction::Set { values: vec![(b"U.colour".to_vec(), b"red".to_vec())], only_new };
     let get = || AttributesAction::Get(vec![b"U.colour".to_vec()]);
     if let RootAnswer::Error { text, .. } = client.ask(&ask("/data/f", set(false))) {

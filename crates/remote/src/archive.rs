@@ -165,8 +165,7 @@ impl Namespace for Archive {
 
 impl Store for Archive {
     fn payload_protection(&self) -> Option<PayloadProtection> {
-        let protection =
-            if self.0.login.is_encrypted() { PayloadProtection::Tls } else { PayloadProtection::Plain };
+        let protection = if self.0.login.is_encrypted() { PayloadProtection::Tls } else { PayloadProtection::Plain };
         self.0.has_carried.load(Ordering::Relaxed).then_some(protection)
     }
 
@@ -267,8 +266,7 @@ impl Store for Archive {
         let name = self.path(path).map_err(cannot)?;
         let is_dir = self.ask_facts(path).map_err(cannot)?.kind == Kind::Dir;
         self.0.cache.forget(path);
-        let removed =
-            self.ask(|session| if is_dir { session.remove_dir(&name) } else { session.remove_file(&name) });
+        let removed = self.ask(|session| if is_dir { session.remove_dir(&name) } else { session.remove_file(&name) });
         removed.map_err(cannot)
     }
 

@@ -57,7 +57,8 @@ impl ArchiveAddress {
             Host::Ipv4(address) => address.to_string(),
             Host::Ipv6(address) => address.to_string(),
         };
-        if host.is_empty() || host.starts_with('-') {
+        // The URL standard takes the first name of a path for a host that is missing.
+        if host.is_empty() || host.starts_with('-') || text.contains(":///") {
             return Err(malformed());
         }
         let decoded = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
@@ -91,7 +92,10 @@ mod tests {
     #[test]
     fn an_address_is_parsed() {
         let address = ArchiveAddress::parse("ftp://ann@archive.example:2121/pub/run%207/f").unwrap();
-        assert_eq!((address.host.as_str(), address.port, address.user.as_deref()), ("archive.example", Some(2121), Some("ann")));
+        assert_eq!(
+            (address.host.as_str(), address.port, address.user.as_deref()),
+            ("archive.example", Some(2121), Some("ann"))
+        );
         assert_eq!((address.path.as_bytes(), address.is_absolute), (&b"pub/run 7/f"[..], false));
         let address = ArchiveAddress::parse("sftp://[2001:db8::1]//data/f").unwrap();
         assert_eq!((address.host.as_str(), address.port, address.is_absolute), ("2001:db8::1", None, true));
@@ -106,6 +110,9 @@ mod tests {
         assert!(matches!(ArchiveAddress::parse("sftp://-oProxyCommand=x@h/f"), Err(Malformed(_))));
         assert!(matches!(ArchiveAddress::parse("ftp:///f"), Err(Malformed(_))));
         assert!(matches!(ArchiveAddress::parse("ftp://h/f?x"), Err(Parameters(_))));
-        assert!(matches!(ArchiveAddress::parse("ftp://h/a/%2e%2e/%2e%2e/b"), Err(ArchiveAddressError::Path(_)) | Ok(_)));
+        assert!(matches!(
+            ArchiveAddress::parse("ftp://h/a/%2e%2e/%2e%2e/b"),
+            Err(ArchiveAddressError::Path(_)) | Ok(_)
+        ));
     }
 }

@@ -110,8 +110,8 @@ impl ArchiveLogin for FtpLogin {
         let is_v6 = socket.peer_addr().is_ok_and(|peer| peer.is_ipv6());
         let failed = |error| self.failed(error);
         let (connect, silence) = (dialer.connect, dialer.silence);
-        let mut client = RustlsFtpStream::connect_with_stream(socket).map_err(failed)?.passive_stream_builder(
-            move |address| {
+        let mut client =
+            RustlsFtpStream::connect_with_stream(socket).map_err(failed)?.passive_stream_builder(move |address| {
                 let data = std::net::TcpStream::connect_timeout(&address, connect);
                 let data = data.and_then(|data| sys::tcp::set_common(&data, silence).map(|()| data));
                 data.and_then(|data| {
@@ -120,8 +120,7 @@ impl ArchiveLogin for FtpLogin {
                     Ok(data)
                 })
                 .map_err(FtpError::ConnectionError)
-            },
-        );
+            });
         client.set_passive_nat_workaround(true);
         client.set_mode(if is_v6 { Mode::ExtendedPassive } else { Mode::Passive });
         if *is_secure {
@@ -129,8 +128,7 @@ impl ArchiveLogin for FtpLogin {
             tls.alpn_protocols.clear();
             client = client.into_secure(RustlsConnector::from(Arc::new(tls)), &self.name).map_err(failed)?;
         }
-        let (name, password) =
-            user.as_ref().map_or(ANONYMOUS, |user| (user.name.as_str(), user.password.as_str()));
+        let (name, password) = user.as_ref().map_or(ANONYMOUS, |user| (user.name.as_str(), user.password.as_str()));
         client.login(name, password).map_err(failed)?;
         client.transfer_type(FileType::Binary).map_err(failed)?;
         Ok(Box::new(FtpSession { host: self.host.clone(), client, has_facts: true, download: None, upload: None }))
@@ -138,7 +136,7 @@ impl ArchiveLogin for FtpLogin {
 }
 
 /// A file that is being read.
-struct Download {
+struct FtpDownload {
     path: String,
     at: u64,
     stream: FtpTransfer,
@@ -147,7 +145,7 @@ struct Download {
 struct FtpSession {
     host: String,
     // Before the client, so that a transfer ends before its control connection does.
-    download: Option<Download>,
+    download: Option<FtpDownload>,
     upload: Option<FtpTransfer>,
     client: RustlsFtpStream,
     /// The server may know MLST and MLSD (RFC 3659).
@@ -181,7 +179,9 @@ impl FtpSession {
             return Ok(None);
         }
         match self.ask(|client| client.mlst(Some(path))) {
-            Ok(line) => Ok(ListParser::parse_mlst(&line).ok().filter(|file| !file.is_symlink()).map(|file| facts(&file, true))),
+            Ok(line) => {
+                Ok(ListParser::parse_mlst(&line).ok().filter(|file| !file.is_symlink()).map(|file| facts(&file, true)))
+            }
             Err(failed) if failed.is(&[501]) => {
                 self.has_facts = false;
                 Ok(None)
@@ -257,13 +257,14 @@ impl FtpSession {
     }
 
     /// Begins to read a file at an offset.
-    fn begin_read(&mut self, path: &str, at: u64) -> ArchiveResult<Download> {
-        let offset = usize::try_from(at).map_err(|_| RequestError::config_error("the file is too large for this host"))?;
+    fn begin_read(&mut self, path: &str, at: u64) -> ArchiveResult<FtpDownload> {
+        let offset =
+            usize::try_from(at).map_err(|_| RequestError::config_error("the file is too large for this host"))?;
         let stream = self.ask(|client| {
             client.resume_transfer(offset)?;
             client.retr_as_stream(path)
         })?;
-        Ok(Download { path: path.to_owned(), at, stream })
+        Ok(FtpDownload { path: path.to_owned(), at, stream })
     }
 }
 
@@ -317,7 +318,9 @@ impl ArchiveSession for FtpSession {
     }
 
     fn write(&mut self, bytes: &[u8]) -> ArchiveResult<()> {
-        let Some(upload) = &mut self.upload else { return Err(RequestError::protocol_error("no file is being written")) };
+        let Some(upload) = &mut self.upload else {
+            return Err(RequestError::protocol_error("no file is being written"));
+        };
         let Err(error) = upload.write_all(bytes) else { return Ok(()) };
         // A server that is full breaks the data connection, and says why on the other one.
         let said = self.upload.take().map_or(Ok(()), TransferStream::finish);
@@ -411,11 +414,10 @@ fn status(status: Status, words: &str) -> Option<u16> {
         451 => 500,
         452 | 552 => 507,
         500 | 501 | 502 | 504 => 501,
-        550 | 553 if has(&["denied", "permission", "not allowed", "prohibited", "forbidden", "read-only"]) => 403,
+        550 | 553 if has(&["denied", "permission", "privilege", "not allowed", "forbidden", "read-only"]) => 403,
         550 if has(&["exist"]) && !has(&["not exist", "n't exist", "no such"]) => 409,
         550 => 404,
-        553 => 403,
-        534 | 535 | 536 => 403,
+        534..=536 | 553 => 403,
         _ => 500,
     })
 }
@@ -425,7 +427,10 @@ mod tests {
     use super::*;
 
     fn answered(code: Status, words: &str) -> RequestError {
-        failure("h", FtpError::UnexpectedResponse(Response::new(code, format!("{} {words}\r\n", code.code()).into_bytes())))
+        failure(
+            "h",
+            FtpError::UnexpectedResponse(Response::new(code, format!("{} {words}\r\n", code.code()).into_bytes())),
+        )
     }
 
     #[test]

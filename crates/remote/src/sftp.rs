@@ -125,7 +125,8 @@ impl SftpLogin {
         }
         let text = String::from_utf8_lossy(&text);
         let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
-        let why = last.map_or_else(|| error.to_string(), |line| line.chars().filter(|c| !c.is_control()).take(200).collect());
+        let why =
+            last.map_or_else(|| error.to_string(), |line| line.chars().filter(|c| !c.is_control()).take(200).collect());
         let why = format!("no SFTP with {}: {why}", self.host);
         if why.contains("Permission denied") || why.contains("verification failed") {
             return RequestError { fault: Fault::Auth, affects_all_files: true, ..RequestError::protocol_error(why) };
@@ -170,7 +171,7 @@ impl ArchiveLogin for SftpLogin {
 }
 
 /// A file that is being written.
-struct Upload {
+struct SftpUpload {
     handle: String,
     at: u64,
     unanswered: JoinSet<Result<(), Error>>,
@@ -183,7 +184,7 @@ struct SftpSession {
     request_bytes: u64,
     /// The file that was read last, with its handle.
     open: Option<(String, String)>,
-    upload: Option<Upload>,
+    upload: Option<SftpUpload>,
     /// Ends with the session.
     _ssh: Child,
 }
@@ -315,13 +316,15 @@ impl ArchiveSession for SftpSession {
     fn begin_write(&mut self, path: &str) -> ArchiveResult<()> {
         let flags = OpenFlags::CREATE | OpenFlags::WRITE | OpenFlags::TRUNCATE;
         let handle = self.ask(self.raw.open(path, flags, FileAttributes::empty()))?.handle;
-        self.upload = Some(Upload { handle, at: 0, unanswered: JoinSet::new() });
+        self.upload = Some(SftpUpload { handle, at: 0, unanswered: JoinSet::new() });
         Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> ArchiveResult<()> {
         let (raw, request_bytes) = (Arc::clone(&self.raw), self.request_bytes as usize);
-        let Some(upload) = &mut self.upload else { return Err(RequestError::protocol_error("no file is being written")) };
+        let Some(upload) = &mut self.upload else {
+            return Err(RequestError::protocol_error("no file is being written"));
+        };
         let written = async {
             for piece in bytes.chunks(request_bytes) {
                 while upload.unanswered.len() >= WRITES_MAX {
@@ -338,7 +341,7 @@ impl ArchiveSession for SftpSession {
     }
 
     fn end_write(&mut self) -> ArchiveResult<()> {
-        let Some(Upload { handle, mut unanswered, .. }) = self.upload.take() else { return Ok(()) };
+        let Some(SftpUpload { handle, mut unanswered, .. }) = self.upload.take() else { return Ok(()) };
         let raw = Arc::clone(&self.raw);
         self.ask(async move {
             while !unanswered.is_empty() {
@@ -401,7 +404,11 @@ fn failure(host: &str, error: &Error) -> RequestError {
         };
     };
     let words: String = status.error_message.chars().filter(|c| !c.is_control()).take(200).collect();
-    let why = if words.is_empty() { format!("{host} answered {}", status.status_code) } else { format!("{host} answered: {words}") };
+    let why = if words.is_empty() {
+        format!("{host} answered {}", status.status_code)
+    } else {
+        format!("{host} answered: {words}")
+    };
     match status.status_code {
         StatusCode::NoSuchFile => RequestError::with_status(404, why),
         StatusCode::PermissionDenied => RequestError::with_status(403, why),
@@ -427,14 +434,22 @@ mod tests {
         };
         let missing = error(StatusCode::NoSuchFile, "No such file\u{1b}");
         assert_eq!((missing.status, missing.why.as_str()), (Some(404), "h answered: No such file"));
-        assert_eq!(error(StatusCode::PermissionDenied, "").why, "h answered Permission denied (the token or key does not allow this)");
+        assert_eq!(
+            error(StatusCode::PermissionDenied, "").why,
+            "h answered Permission denied (the token or key does not allow this)"
+        );
         assert_eq!(error(StatusCode::Failure, "x").status, Some(409));
         assert!(failure("h", &Error::Timeout).may_retry);
     }
 
     #[test]
     fn attributes_are_facts() {
-        let attributes = |mode: u32| FileAttributes { permissions: Some(mode), size: Some(7), mtime: Some(5), ..FileAttributes::empty() };
+        let attributes = |mode: u32| FileAttributes {
+            permissions: Some(mode),
+            size: Some(7),
+            mtime: Some(5),
+            ..FileAttributes::empty()
+        };
         let file = facts(&attributes(0o100_755));
         assert_eq!((file.size, file.executable, file.mtime.unwrap().seconds), (7, true, 5));
         assert_eq!(facts(&attributes(0o040_755)).kind, model::Kind::Dir);

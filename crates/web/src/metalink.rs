@@ -189,7 +189,8 @@ fn described(file: FileElement) -> Result<DescribedFile, MetalinkError> {
             digest = Some(found);
         }
     }
-    let mut urls: Vec<UrlElement> = file.url.into_iter().chain(file.resources.into_iter().flat_map(|all| all.url)).collect();
+    let mut urls: Vec<UrlElement> =
+        file.url.into_iter().chain(file.resources.into_iter().flat_map(|all| all.url)).collect();
     urls.retain(|url| !url.address.trim().is_empty());
     urls.sort_by_key(UrlElement::rank);
     if urls.is_empty() {
@@ -288,7 +289,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let urls = ["https://h:1/a&b", "root://h//c"].map(|address| MetalinkUrl { endpoint: "e".into(), address: address.into() });
+        let urls = ["https://h:1/a&b", "root://h//c"]
+            .map(|address| MetalinkUrl { endpoint: "e".into(), address: address.into() });
         let file = MetalinkFile {
             name: "a&<b>".into(),
             identity: "s:a".into(),
@@ -299,7 +301,10 @@ mod tests {
             urls: urls.to_vec(),
         };
         let read = parse(&write(&[file])).unwrap();
-        assert_eq!((read[0].path.as_bytes(), &*read[0].urls[0], &*read[0].urls[1]), (&b"a&<b>"[..], "https://h:1/a&b", "root://h//c"));
+        assert_eq!(
+            (read[0].path.as_bytes(), &*read[0].urls[0], &*read[0].urls[1]),
+            (&b"a&<b>"[..], "https://h:1/a&b", "root://h//c")
+        );
         assert_eq!(read[0].digest.unwrap().to_string(), "adler32:0a0b0c0d");
     }
 

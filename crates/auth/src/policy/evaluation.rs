@@ -20,7 +20,7 @@ use crate::issuer::Issuer;
 use crate::macaroon::{MacaroonError, VerifiedMacaroon};
 use crate::mark::mark;
 use crate::token::{Capability, Claims, TokenError, shown};
-use crate::x509::VomsAttributes;
+use crate::voms_attributes::VomsAttributes;
 
 /// A client, with its verified credentials.
 #[derive(Clone, Copy, Debug)]

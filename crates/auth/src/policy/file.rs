@@ -18,7 +18,7 @@ use crate::address_prefix::prefix;
 use crate::issuer::Issuer;
 use crate::issuer::Profile;
 use crate::limits::POLICY_BYTES;
-use crate::x509::plain_fqan;
+use crate::voms_attributes::plain_fqan;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]

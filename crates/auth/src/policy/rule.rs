@@ -33,7 +33,7 @@ pub enum RuleSubject {
     /// The owner of a certificate.
     Dn(DistinguishedName),
     /// The members of a group of a virtual organisation, or those with a role in it, as a VOMS server attests (FQAN): exactly, in the
-    /// form of [`plain_fqan`](crate::x509::plain_fqan).
+    /// form of [`plain_fqan`](crate::voms_attributes::plain_fqan).
     Fqan(String),
     /// The holder of an access key, by the id of its grant.
     Key(String),

@@ -9,7 +9,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::{Authorities, RevocationListError, RevocationLists, SigningPolicies, SigningPolicyError, VomsServers};
+use super::{Authorities, RevocationListError, SigningPolicyError, VomsServers};
 
 /// The authorities of a directory, added file by file.
 #[derive(Debug)]

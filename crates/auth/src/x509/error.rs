@@ -49,7 +49,9 @@ pub enum ChainError {
         issuer: String,
     },
     /// Its authority has revoked it, or an authority above has revoked that one.
-    #[error("the certificate {name} was revoked by its authority {issuer}, or that authority's own was: ask it for a new one")]
+    #[error(
+        "the certificate {name} was revoked by its authority {issuer}, or that authority's own was: ask it for a new one"
+    )]
     Revoked {
         /// Whose.
         name: String,
@@ -66,7 +68,9 @@ pub enum ChainError {
         name: String,
     },
     /// Its authority may not sign its name.
-    #[error("the authority {authority} may not sign the name {name}: its signing policy at this service does not permit it")]
+    #[error(
+        "the authority {authority} may not sign the name {name}: its signing policy at this service does not permit it"
+    )]
     SigningPolicy {
         /// The authority.
         authority: String,

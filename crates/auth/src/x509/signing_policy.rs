@@ -155,7 +155,8 @@ fn patterns(text: &str) -> Vec<String> {
     let quoted: Vec<&str> = text.split('"').skip(1).step_by(2).collect();
     let all = if quoted.is_empty() { vec![unquoted(text)] } else { quoted };
     // The types of attributes have several names: a pattern gets the same ones as the names that it is compared with.
-    let canonical = |pattern: &str| DistinguishedName::parse(pattern).map_or(pattern.to_owned(), |name| name.to_string());
+    let canonical =
+        |pattern: &str| DistinguishedName::parse(pattern).map_or(pattern.to_owned(), |name| name.to_string());
     all.into_iter().map(str::trim).filter(|pattern| !pattern.is_empty()).map(canonical).collect()
 }
 

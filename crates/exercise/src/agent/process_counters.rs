@@ -29,6 +29,19 @@ fn ticks(stat: &str) -> u64 {
     (14..=17).map(field).sum()
 }
 
+/// How deep the children of a process are followed: rsync has a child for the files that it receives.
+const DEPTH_MAX: u32 = 3;
+
+/// The processes that the threads of a process have started (proc_pid_task_children(5)).
+fn children(process: Pid) -> Vec<Pid> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let pids = |text: String| -> Vec<Pid> {
+        text.split_whitespace().filter_map(|pid| pid.parse().ok()).filter_map(Pid::from_raw).collect()
+    };
+    texts.flat_map(pids).collect()
+}
+
 /// Bytes that a process has passed to `read` and `write` and to calls like them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct IoBytes {
@@ -42,6 +55,21 @@ impl IoBytes {
     /// The bytes of a process so far; zeros where the kernel does not count them.
     pub fn of(process: Pid) -> IoBytes {
         IoBytes::parse(&fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default())
+    }
+
+    /// The bytes of a process and of the processes that it has started, so far. Those of children that have ended count once they were
+    /// waited for: the kernel adds them to the parent's.
+    pub fn of_tree(process: Pid) -> IoBytes {
+        let mut total = IoBytes::default();
+        let mut left = vec![(process, 0)];
+        while let Some((one, depth)) = left.pop() {
+            let own = IoBytes::of(one);
+            total = IoBytes { read: total.read + own.read, written: total.written + own.written };
+            if depth < DEPTH_MAX {
+                left.extend(children(one).into_iter().map(|child| (child, depth + 1)));
+            }
+        }
+        total
     }
 
     fn parse(text: &str) -> IoBytes {
@@ -73,6 +101,24 @@ mod tests {
         }
         assert!(cpu_s(id) > 0.0);
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn bytes_of_children_are_counted_while_they_run_and_after() {
+        let script = "head -c 3000000 /dev/zero >/dev/null; (head -c 2000000 /dev/zero; sleep 60) | cat >/dev/null";
+        let mut command = std::process::Command::new("/bin/sh");
+        let mut shell =
+            std::os::unix::process::CommandExt::process_group(&mut command, 0).args(["-c", script]).spawn().unwrap();
+        let process = Pid::from_child(&shell);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        // Read and written by the first one, which has ended, and by both sides of the pipe.
+        while IoBytes::of_tree(process).written < 7_000_000 {
+            assert!(std::time::Instant::now() < deadline, "{:?}", IoBytes::of_tree(process));
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(IoBytes::of(process).written < 7_000_000, "the shell alone has not written as much");
+        rustix::process::kill_process_group(process, rustix::process::Signal::KILL).unwrap();
+        shell.wait().unwrap();
     }
 
     #[test]

@@ -23,8 +23,10 @@ const RENEWAL: Duration = Duration::from_secs(3);
 const UNKNOWN: u16 = 404;
 /// The answers of a node that lends no places, or not to this key.
 const NOT_AGREED: [u16; 3] = [401, 403, UNKNOWN];
-/// What a place may hold beside the files of its flows, as a factor: unfinished files of an attempt before.
+/// What a place may hold beside the files that are sent from there, as a factor: unfinished files of an attempt before.
 const ROOM: f64 = 1.2;
+/// What a place holds of the files that a flow brings, as a factor: each new file lies beside the one that it replaces until it is complete.
+const ROOM_TO_REPLACE: f64 = 2.2;
 /// The least quota, bytes.
 const QUOTA_MIN: u64 = 16 << 20;
 
@@ -268,7 +270,8 @@ fn quota_bytes(exercise: &Exercise, site: &str) -> u64 {
             }
         }
     }
-    (((sent.values().sum::<u64>() + received) as f64 * ROOM) as u64).max(QUOTA_MIN)
+    let bytes = sent.values().sum::<u64>() as f64 * ROOM + received as f64 * ROOM_TO_REPLACE;
+    (bytes as u64).max(QUOTA_MIN)
 }
 
 #[cfg(test)]
@@ -283,7 +286,7 @@ mod tests {
     fn a_place_holds_each_class_once_and_what_each_flow_brings() {
         let exercise = Exercise::read(TEXT).unwrap();
         assert_eq!(quota_bytes(&exercise, "a"), 2_400_000_000);
-        assert_eq!(quota_bytes(&exercise, "b"), 7_200_000_000);
+        assert_eq!(quota_bytes(&exercise, "b"), 13_200_000_000);
         assert_eq!(quota_bytes(&exercise, "elsewhere"), QUOTA_MIN);
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct NativeDriver {
     limit_bit_s: u64,
     id: Uuid,
     last_sample: Option<Instant>,
+    /// What the transfer was waiting for when it was last seen.
+    waited_for: String,
 }
 
 impl NativeDriver {
@@ -51,7 +53,17 @@ impl NativeDriver {
         sampler: Arc<NodeSampler>,
     ) -> NativeDriver {
         let (from, to) = (flow.from.clone(), flow.to.clone());
-        NativeDriver { round, from, to, leases, sampler, limit_bit_s: 0, id: Uuid::nil(), last_sample: None }
+        NativeDriver {
+            round,
+            from,
+            to,
+            leases,
+            sampler,
+            limit_bit_s: 0,
+            id: Uuid::nil(),
+            last_sample: None,
+            waited_for: String::new(),
+        }
     }
 
     /// The API of the source for the holder of its scratch place, as it is now.
@@ -76,7 +88,8 @@ impl NativeDriver {
             state: transfer.state.word().to_owned(),
             failed: transfer.failed.unwrap_or(0),
             verdict,
-            error: transfer.error.clone(),
+            // A transfer that is cancelled while it waits has no error of its own.
+            error: transfer.error.clone().or_else(|| Some(self.waited_for.clone()).filter(|what| !what.is_empty())),
             seconds: receipt.as_ref().map(|receipt| receipt.seconds),
             ..RoundEnd::default()
         }
@@ -96,6 +109,7 @@ impl RoundDriver for NativeDriver {
             ..Order::new(self.id, &*self.round.source, &*self.round.target)
         };
         self.last_sample = None;
+        self.waited_for.clear();
         self.api()?.create_transfer(&order).map(drop).map_err(|error| error.to_string())?;
         self.sampler.follow(self.id);
         Ok(())
@@ -110,6 +124,9 @@ impl RoundDriver for NativeDriver {
             TransferSample::Known(..) | TransferSample::Awaited => return self.sampler.error().map_or(Ok(None), Err),
             TransferSample::Forgotten => return Ok(Some(self.forgotten())),
         };
+        if !transfer.state.is_last() {
+            self.waited_for.clone_from(&transfer.waiting_for);
+        }
         let end = transfer.state.is_last().then(|| self.end(&transfer));
         if end.is_some() {
             self.sampler.leave(self.id);

@@ -33,7 +33,9 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<NetrcEntry>>, String> {
     };
     let mode = file.metadata().map_err(cannot)?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
-        return Err(format!("others on this host can read the passwords in {shown} (mode {mode:04o}): chmod 600 {shown}"));
+        return Err(format!(
+            "others on this host can read the passwords in {shown} (mode {mode:04o}): chmod 600 {shown}"
+        ));
     }
     let mut text = String::new();
     file.take(BYTES_MAX).read_to_string(&mut text).map_err(cannot)?;

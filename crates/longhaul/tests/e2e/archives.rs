@@ -189,7 +189,8 @@ fn commands_work_on_an_sftp_server() {
     client.ssh = sshd.command();
     commands_work(&client, &sshd.home(), &|path| sshd.sftp(path));
     // A key that the server does not know.
-    client.ssh = sshd.command_with("stranger", "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR");
+    client.ssh =
+        sshd.command_with("stranger", "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR");
     let refused = client.run(words!["cp", sshd.sftp("up"), "x"]);
     assert!(refused.code == 4 && refused.err.contains("Permission denied"), "{} {}", refused.code, refused.err);
 }

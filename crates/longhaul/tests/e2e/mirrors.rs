@@ -430,7 +430,8 @@ fn the_files_of_a_metalink_are_copied_from_its_places_and_verified() {
     let wrong = client.run(words!["cp", "--metalink", "wrong.meta4", "out"]);
     assert_ne!(wrong.code, 0, "{}", wrong.err);
     assert!(!client.path("out/h").exists());
-    client.write("local.meta4", metalink("passwd", b"", &["file:///etc/passwd".into(), "/etc/passwd".into()]).as_bytes());
+    client
+        .write("local.meta4", metalink("passwd", b"", &["file:///etc/passwd".into(), "/etc/passwd".into()]).as_bytes());
     let local = client.run(words!["cp", "--metalink", "local.meta4", "out"]).expect(2);
     assert!(local.err.contains("names no place"), "{}", local.err);
 }

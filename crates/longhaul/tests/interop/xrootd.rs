@@ -109,10 +109,15 @@ impl Drop for Xrootd {
 fn spawn_xrootd(dir: &Path, pki: &Pki, key: &Path, port: u16, role: XrootdRole<'_>) -> Child {
     let text = match role {
         XrootdRole::Storage(tokens) => storage_config(dir, pki, key, port, tokens.is_some()),
-        XrootdRole::Redirector(to) => front_config(dir, port) + &format!("xrootd.redirect 127.0.0.1:{to} /data\n"),
+        XrootdRole::Redirector(to) => {
+            front_config(dir, port)
+                + &format!("xrootd.redirect 127.0.0.1:{to} all\nxrootd.redirect 127.0.0.1:{to} /data\n")
+        }
         XrootdRole::Cache(of) => {
             front_config(dir, port)
-                + &format!("ofs.osslib libXrdPss.so\npss.origin 127.0.0.1:{of}\npss.cachelib libXrdPfc.so\npfc.ram 256m\n")
+                + &format!(
+                    "ofs.osslib libXrdPss.so\npss.origin 127.0.0.1:{of}\npss.cachelib libXrdPfc.so\npfc.ram 256m\n"
+                )
         }
     };
     fs::write(dir.join("xrootd.cfg"), text).unwrap();

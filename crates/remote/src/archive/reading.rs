@@ -30,7 +30,8 @@ struct ArchiveFile {
 pub(super) fn open(archive: &Archive, path: &RelPath, facts: &Facts) -> ArchiveResult<RemoteFile> {
     let stat = facts.stat(archive.host(), path);
     let name = archive.path(path)?;
-    let file = ArchiveFile { archive: archive.clone(), path: path.clone(), name, size: facts.size, own: Mutex::default() };
+    let file =
+        ArchiveFile { archive: archive.clone(), path: path.clone(), name, size: facts.size, own: Mutex::default() };
     Ok(RemoteFile::new(file, stat))
 }
 

@@ -22,11 +22,11 @@ pub(super) struct ArchiveSink {
     archive: Archive,
     path: RelPath,
     temporary: RelPath,
-    state: Mutex<SinkState>,
+    state: Mutex<ArchiveSinkState>,
 }
 
 #[derive(Default)]
-struct SinkState {
+struct ArchiveSinkState {
     session: Option<Box<dyn ArchiveSession>>,
     at: u64,
     /// The file is committed or given up.
@@ -50,7 +50,7 @@ impl ArchiveSink {
         ArchiveSink { archive: archive.clone(), path: path.clone(), temporary, state: Mutex::default() }
     }
 
-    fn begin(&self, state: &mut SinkState) -> ArchiveResult<Box<dyn ArchiveSession>> {
+    fn begin(&self, state: &mut ArchiveSinkState) -> ArchiveResult<Box<dyn ArchiveSession>> {
         let name = self.archive.path(&self.temporary)?;
         let session = self.archive.retrying(|| {
             let (mut session, _) = self.archive.session()?;
@@ -60,7 +60,7 @@ impl ArchiveSink {
         Ok(session)
     }
 
-    fn send(&self, state: &mut SinkState, bytes: &[u8]) -> ArchiveResult<()> {
+    fn send(&self, state: &mut ArchiveSinkState, bytes: &[u8]) -> ArchiveResult<()> {
         let sent = self.send_bytes(state, bytes);
         // The bytes sent so far are lost: the whole file must be sent again.
         let begun = state.at > 0;
@@ -68,7 +68,7 @@ impl ArchiveSink {
         sent.map_err(|failed| if begun { failed.without_retry() } else { failed })
     }
 
-    fn send_bytes(&self, state: &mut SinkState, bytes: &[u8]) -> ArchiveResult<()> {
+    fn send_bytes(&self, state: &mut ArchiveSinkState, bytes: &[u8]) -> ArchiveResult<()> {
         let mut session = match state.session.take() {
             Some(session) => session,
             None => self.begin(state)?,
@@ -90,7 +90,7 @@ impl ArchiveSink {
         Err(RequestError { fault: Fault::Integrity, ..RequestError::protocol_error(why) })
     }
 
-    fn finish(&self, state: &mut SinkState, finish: &Finish) -> Result<()> {
+    fn finish(&self, state: &mut ArchiveSinkState, finish: &Finish) -> Result<()> {
         let cannot = |failed: RequestError| failed.into_store_error("write", &self.path);
         while state.at < finish.size {
             let zeros = vec![0; (finish.size - state.at).min(ZEROS as u64) as usize];

@@ -212,7 +212,9 @@ fn rules_for_groups_and_roles_match_verified_attributes_exactly() {
     let access = |fqans: &[&str]| {
         let fqans = fqans.iter().map(|fqan| (*fqan).to_owned()).collect();
         let attributes = [VomsAttributes { vo: "cms".into(), fqans, server: "/CN=voms".into(), expires: 1 }];
-        policy().access(&PresentedCredentials { dn: Some("CN=Bob,DC=org"), attributes: &attributes, ..client() }).unwrap()
+        policy()
+            .access(&PresentedCredentials { dn: Some("CN=Bob,DC=org"), attributes: &attributes, ..client() })
+            .unwrap()
     };
     let member = access(&["/cms/Role=NULL/Capability=NULL"]);
     assert!(may(&member, Action::Read, "cms/store/x") && !may(&member, Action::Modify, "cms/store/prod/x"));

@@ -127,7 +127,7 @@ impl RunningClient {
     /// The bytes of its file that can be seen to have moved: the size of a local target, or what the process has written or read.
     /// Both may be a little more than the payload, so the size of the file bounds them.
     pub fn seen_bytes(&self, output: OutputForm, direction: ToolRunDirection) -> u64 {
-        let io = IoBytes::of(self.process);
+        let io = IoBytes::of_tree(self.process);
         let seen = match (output, direction) {
             (OutputForm::Longhaul, _) => self.live.load(Ordering::Relaxed),
             // iperf3 has no files: it reads from its sockets, or writes to them.

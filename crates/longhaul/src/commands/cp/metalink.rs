@@ -48,7 +48,9 @@ pub(super) fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exi
                 group.lines += &format!("\t{digest}");
                 group.algorithms.insert(digest.algorithm());
             }
-            None => Printer::note(&format!("{shown} states no digest of {}: its bytes are compared with none", file.path)),
+            None => {
+                Printer::note(&format!("{shown} states no digest of {}: its bytes are compared with none", file.path))
+            }
         }
         group.lines.push('\n');
     }
@@ -75,7 +77,7 @@ fn copy(
     let mut list = NamedTempFile::new().map_err(failed)?;
     list.write_all(group.lines.as_bytes()).and_then(|()| list.flush()).map_err(failed)?;
     let first = dirs.remove(0);
-    let mut algorithms = cp.checksums();
+    let mut algorithms = cp.checksums().to_vec();
     algorithms.extend(group.algorithms.iter().filter(|one| !cp.checksums().contains(one)));
     let copy = Cp {
         metalink: false,
@@ -133,7 +135,8 @@ fn places(file: &DescribedFile, settings: &Settings) -> Result<(Vec<OsString>, S
         name = Some(here);
         dirs.push(OsString::from(format!("{dir}/")));
     }
-    let name = name.ok_or_else(|| Failure::usage(format!("the Metalink names no place of {} that can be used", file.path)))?;
+    let name =
+        name.ok_or_else(|| Failure::usage(format!("the Metalink names no place of {} that can be used", file.path)))?;
     Ok((dirs, name))
 }
 

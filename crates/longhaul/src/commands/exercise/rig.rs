@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use exercise::agent::limits::CLIENTS_MAX;
 use exercise::run::{NodeProcess, RunLab};
 use exercise::{Exercise, FaultKind, FlowTool, LabNetwork};
 use lab::scenario::Change;
@@ -160,7 +161,10 @@ impl<'a> LabRig<'a> {
         fs::create_dir_all(&work).map_err(|error| cannot("make a directory", &error))?;
         let listen = self.network.listen(site, AGENT_PORT)?;
         let state = self.dir.join(format!("agent-{site}"));
-        let words = ["exercise", "agent", "--listen", &listen, "--work"].map(str::to_owned).into_iter();
+        // Nobody else uses an agent of a lab: the exercise alone says how many clients run.
+        let clients_max = CLIENTS_MAX.to_string();
+        let words = ["exercise", "agent", "--clients-max", &clients_max, "--listen", &listen, "--work"];
+        let words = words.map(str::to_owned).into_iter();
         let words = words.chain([work.display().to_string(), "--state".to_owned(), state.display().to_string()]);
         let service = self.launcher().serve(site, &format!("agent-{site}"), &words.collect::<Vec<_>>())?;
         let printed = fs::read_to_string(&service.output).unwrap_or_default();
