@@ -116,7 +116,7 @@ fn spawn_xrootd(dir: &Path, pki: &Pki, key: &Path, port: u16, role: XrootdRole<'
         XrootdRole::Cache(of) => {
             front_config(dir, port)
                 + &format!(
-                    "ofs.osslib libXrdPss.so\npss.origin 127.0.0.1:{of}\npss.cachelib libXrdPfc.so\npfc.ram 256m\n"
+                    "ofs.osslib libXrdPss.so\npss.origin 127.0.0.1:{of}\npss.cachelib libXrdPfc.so\npfc.ram 1g\n"
                 )
         }
     };
