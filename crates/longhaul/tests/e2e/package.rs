@@ -257,6 +257,8 @@ fn every_setting_is_in_the_example_and_counts() {
         client.write(name, &pem);
     }
     client.write("access.toml", "");
+    fs::create_dir_all(client.path("vomsdir/vo.example")).unwrap();
+    client.write("vomsdir/vo.example/voms.example.lsc", "/DC=example/CN=voms.example\n/DC=example/CN=CA\n");
     client.write("movers.keys", Node::closed().grant(&["--export", "data", "--write"]));
     let settings: String = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     let settings = settings
