@@ -28,6 +28,8 @@ use crate::request_error::RequestError;
 
 /// Bytes of one request, unless the server states how many it takes.
 const REQUEST_BYTES: u64 = 32 << 10;
+/// The fewest bytes of one request, whatever the server states.
+const REQUEST_BYTES_MIN: u64 = 4 << 10;
 /// The most bytes of one request: a packet has 256 KiB.
 const REQUEST_BYTES_MAX: u64 = 255 << 10;
 /// Writes whose answers are awaited.
@@ -103,13 +105,14 @@ impl SftpLogin {
         {
             let limits = Limits::from(stated);
             let both = limits.read_len.zip(limits.write_len).map(|(read, write)| read.min(write));
-            request_bytes = both.unwrap_or(REQUEST_BYTES).clamp(REQUEST_BYTES.min(4096), REQUEST_BYTES_MAX);
+            request_bytes = both.unwrap_or(REQUEST_BYTES).clamp(REQUEST_BYTES_MIN, REQUEST_BYTES_MAX);
             raw.set_limits(limits);
         }
         Ok(SftpSession {
             host: self.host.clone(),
             raw: Arc::new(raw),
             request_bytes,
+            can_sync: version.extensions.contains_key("fsync@openssh.com"),
             open: None,
             upload: None,
             _ssh: ssh,
@@ -182,6 +185,8 @@ struct SftpSession {
     raw: Arc<RawSftpSession>,
     /// Bytes of one request.
     request_bytes: u64,
+    /// The server flushes a file to its disk when it is asked to.
+    can_sync: bool,
     /// The file that was read last, with its handle.
     open: Option<(String, String)>,
     upload: Option<SftpUpload>,
@@ -342,15 +347,13 @@ impl ArchiveSession for SftpSession {
 
     fn end_write(&mut self) -> ArchiveResult<()> {
         let Some(SftpUpload { handle, mut unanswered, .. }) = self.upload.take() else { return Ok(()) };
-        let raw = Arc::clone(&self.raw);
+        let (raw, can_sync) = (Arc::clone(&self.raw), self.can_sync);
         self.ask(async move {
             while !unanswered.is_empty() {
                 take_answer(&mut unanswered).await?;
             }
-            match raw.fsync(&*handle).await {
-                // Not every server can.
-                Ok(_) | Err(Error::Status(_)) => {}
-                Err(error) => return Err(error),
+            if can_sync {
+                raw.fsync(&*handle).await?;
             }
             raw.close(handle).await.map(drop)
         })
