@@ -75,8 +75,9 @@ struct Simulation {
     chooser: Chooser,
     answers: Vec<OpenAnswer>,
     came: u64,
-    /// Ranges that the reader has got.
+    /// Ranges that the reader has got, their ends by their starts.
     given: BTreeMap<u64, u64>,
+    given_bytes: u64,
 }
 
 impl Simulation {
@@ -89,6 +90,7 @@ impl Simulation {
             answers: Vec::new(),
             came: 0,
             given: BTreeMap::new(),
+            given_bytes: 0,
         }
     }
 
@@ -98,15 +100,15 @@ impl Simulation {
         }
         let before = self.given.range(..new.end).next_back().map(|(start, end)| (*start, *end));
         assert!(before.is_none_or(|(_, end)| end <= new.start), "{new:?} came twice: {before:?}");
-        match before.filter(|(_, end)| *end == new.start) {
-            Some((start, _)) => self.given.insert(start, new.end),
-            None => self.given.insert(new.start, new.end),
-        };
+        self.given_bytes += new.end - new.start;
+        let start = before.filter(|(_, end)| *end == new.start).map_or(new.start, |(start, _)| start);
+        let end = self.given.remove(&new.end).unwrap_or(new.end);
+        self.given.insert(start, end);
     }
 
-    fn given_in(&self, span: &Range<u64>) -> u64 {
-        let ranges = self.given.iter().map(|(start, end)| end.min(&span.end).saturating_sub(*start.max(&span.start)));
-        ranges.sum()
+    /// Whether the reader has got all bytes of a span: ranges that touch are one.
+    fn is_given(&self, span: &Range<u64>) -> bool {
+        self.given.range(..=span.start).next_back().is_some_and(|(_, end)| *end >= span.end)
     }
 
     /// Sends the bytes of every member for one step.
@@ -178,8 +180,8 @@ impl Simulation {
             }
             self.step(now);
             now += self.step_s;
-            open.retain(|chunk| self.given_in(&span(*chunk)) < span(*chunk).end - span(*chunk).start);
-            let total: u64 = self.given.iter().map(|(start, end)| end - start).sum();
+            open.retain(|chunk| !self.is_given(&span(*chunk)));
+            let total = self.given_bytes;
             if first_half.is_none() && total >= size / 2 {
                 first_half = Some(now);
             }
