@@ -11,6 +11,7 @@ mod callout;
 mod claims;
 mod clock;
 mod config;
+mod copies;
 mod dead_properties;
 mod dialling;
 mod digests;

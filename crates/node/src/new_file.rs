@@ -57,6 +57,19 @@ pub(crate) struct ListedSink(
     #[expect(dead_code, reason = "kept until it is dropped")] (UncommittedSink, Tag),
 );
 
+impl ListedSink {
+    /// Reserves space, unless the file is small.
+    ///
+    /// # Errors
+    /// There is not so much space.
+    pub fn reserve(&self, length: Option<u64>) -> store::Result<()> {
+        if let Some(bytes) = length.filter(|bytes| *bytes >= RESERVED_FROM) {
+            self.0.reserve(bytes)?;
+        }
+        Ok(())
+    }
+}
+
 /// Creates a file under a temporary name, with the directories above it and reserved space.
 ///
 /// # Errors
@@ -66,14 +79,25 @@ pub(crate) fn begin(
     resolved: &ResolvedPath,
     length: Option<u64>,
 ) -> store::Result<ListedSink> {
+    let begun = begin_unreserved(unfinished, resolved, length)?;
+    begun.reserve(length)?;
+    Ok(begun)
+}
+
+/// Creates a file under a temporary name, with the directories above it.
+///
+/// # Errors
+/// The store cannot make it.
+pub(crate) fn begin_unreserved(
+    unfinished: &UnfinishedFiles,
+    resolved: &ResolvedPath,
+    length: Option<u64>,
+) -> store::Result<ListedSink> {
     store::make_dirs(&*resolved.store, &resolved.path.parent())?;
     let tag = unfinished.tag(resolved);
     let sink = resolved.store.create(&resolved.path, &tag)?;
     let begun = ListedSink(Arc::clone(&sink), (UncommittedSink(sink), tag));
     begun.0.announce(&FileAnnouncement { size: length, mtime: now(), replace: true })?;
-    if let Some(bytes) = length.filter(|bytes| *bytes >= RESERVED_FROM) {
-        begun.0.reserve(bytes)?;
-    }
     Ok(begun)
 }
 

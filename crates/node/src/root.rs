@@ -15,6 +15,7 @@ mod listing;
 mod log;
 mod login;
 mod metadata;
+mod native_pull;
 mod opening;
 mod prepare;
 mod pulled_file;

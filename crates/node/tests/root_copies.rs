@@ -56,18 +56,59 @@ fn names(node: &OpenNode) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-#[test]
-fn a_node_gets_a_file_from_another_by_the_key_of_the_client() {
-    let (from, to) = (OpenNode::start("data"), OpenNode::start("data"));
-    // Several requests, the last of them with a part of a page.
+/// A file of several requests, the last of them with a part of a page.
+fn write_source(node: &OpenNode) -> Vec<u8> {
     let bytes: Vec<u8> = (0..40_000_001_u32).map(|at| (at / 9) as u8).collect();
-    std::fs::write(from.path("data/f"), &bytes).unwrap();
+    std::fs::write(node.path("data/f"), &bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_node_gets_a_file_from_another_by_the_native_engine() {
+    let (from, to) = (OpenNode::start("data"), OpenNode::start("data"));
+    let bytes = write_source(&from);
     let (mut client, file) = target(&to, &from, "&oss.asize=40000001");
     let _announced = announce(&from);
     assert_eq!(copy(&mut client, file), RootAnswer::Ok(Vec::new()));
-    assert!(!to.path("data/g").exists(), "it has its name once it is closed");
+    assert!(to.path("data/g").exists(), "the native engine gives it its name before the client closes it");
     client.done(&RootRequest::Close(file));
     assert!(std::fs::read(to.path("data/g")).unwrap() == bytes);
+    assert_eq!(names(&to), ["g"], "nothing else stays");
+}
+
+#[test]
+fn a_node_reads_a_file_from_another_where_the_client_states_a_checksum() {
+    let (from, to) = (OpenNode::start("data"), OpenNode::start("data"));
+    let bytes = write_source(&from);
+    let stated = model::Digest::crc32c(model::checksum::BlockSum::of(&bytes, false).crc32c);
+    let (mut client, file) = target(&to, &from, &format!("&oss.asize=40000001&tpc.cks={stated}"));
+    let _announced = announce(&from);
+    assert_eq!(copy(&mut client, file), RootAnswer::Ok(Vec::new()));
+    assert!(!to.path("data/g").exists(), "it was read, and has its name once it is closed");
+    client.done(&RootRequest::Close(file));
+    assert!(std::fs::read(to.path("data/g")).unwrap() == bytes);
+}
+
+#[test]
+fn a_key_for_the_native_engine_goes_to_the_target_of_a_copy_only() {
+    let node = OpenNode::start("data");
+    std::fs::write(node.path("data/f"), "abc").unwrap();
+    let (mut client, announced) = announce(&node);
+    let mut reader = RootClient::log_in(&node);
+    let question =
+        |file| RootRequest::Query { kind: QueryKind::OpaqueOfFile.number(), file, text: b"longhaul.copy key".to_vec() };
+    let plain = reader.open("/data/f", open_options::READ);
+    assert_eq!(reader.refused(&question(plain)), ErrorCode::NotAuthorized, "the file is open for the client itself");
+    assert_eq!(
+        client.refused(&question(announced)),
+        ErrorCode::NotAuthorized,
+        "this client announces, and gets nothing"
+    );
+    let fetched = reader.open("/data/f?tpc.key=k&tpc.org=ann.7@localhost", open_options::READ);
+    let RootAnswer::Ok(reply) = reader.ask(&question(fetched)) else { panic!("no key") };
+    let reply: serde_json::Value = serde_json::from_slice(&reply).unwrap();
+    assert_eq!((reply["v"].as_u64(), reply["export"].as_str()), (Some(1), Some("data")), "{reply}");
+    assert!(reply["key"].as_str().unwrap().starts_with("lhk1_"), "{reply}");
 }
 
 #[test]
@@ -144,7 +185,9 @@ fn a_copy_from_a_silent_source_is_cancelled_at_once() {
     let _announced = announce(&from);
     let line = silent_line(&from, 1_000_000);
     let mut client = RootClient::log_in(&to);
-    let file = client.open(&format!("/data/g?tpc.key=k&tpc.src={line}&tpc.lfn=/data/f&tpc.stage=copy"), NEW_FILE);
+    // The line carries one connection: with a stated checksum the target makes no other.
+    let name = format!("/data/g?tpc.key=k&tpc.src={line}&tpc.lfn=/data/f&tpc.stage=copy&tpc.cks=adler32:00000001");
+    let file = client.open(&name, NEW_FILE);
     client.done(&RootRequest::Sync(file));
     assert!(matches!(client.ask(&RootRequest::Sync(file)), RootAnswer::WaitForAnswer(_)));
     // Long enough for the line to fall silent; sooner, the copy is cancelled all the same.

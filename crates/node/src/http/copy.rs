@@ -4,11 +4,11 @@
 //! last line reports the outcome, because the status has been sent before.
 
 mod native;
-mod progress;
 mod pull;
 mod push;
 mod ranges;
 mod remote;
+mod store_failure;
 mod watch;
 
 use model::Fault;
@@ -19,9 +19,8 @@ use web::{Headers, Response};
 use super::refused::{Outcome, RequestOutcome, refuse};
 use super::request_context::RequestContext;
 use super::tree;
+use crate::copies::progress::{CopyProgress, Failure};
 use crate::meters::JobOutcome;
-
-use progress::{CopyProgress, Failure};
 
 /// Answers COPY.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {

@@ -2,45 +2,18 @@
 //! node, and gets a key with which the native engine copies that one file.
 
 use auth::Action;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use model::id::Uuid;
-use serde::{Deserialize, Serialize};
 use serve::Length;
 use web::{Headers, Response};
 
 use super::refused::{Outcome, RequestOutcome, refuse};
 use super::request_context::RequestContext;
+use crate::copies::delegated_key::{KeyReply, KeyRequest, VERSION};
 use crate::http::short_body::read_short_body;
 
 /// The media type of the request and of the reply.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.longhaul.session+json";
 /// Bytes of a request.
 const REQUEST_BYTES_MAX: usize = 4096;
-
-/// A request for a key.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct KeyRequest {
-    /// The version of the format.
-    pub v: u32,
-    /// To write instead of to read.
-    pub write: bool,
-    /// The job that the key is for.
-    pub job: Uuid,
-}
-
-/// The reply to a request for a key.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct KeyReply {
-    /// The version of the format.
-    pub v: u32,
-    /// The key, a secret.
-    pub key: String,
-    /// The export.
-    pub export: String,
-    /// The path below it, base64: a name need not be text.
-    pub path: String,
-}
 
 /// Answers a POST of that type.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
@@ -52,7 +25,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let body = read_short_body(context.exchange, REQUEST_BYTES_MAX, "a request for a key")?;
     let request: KeyRequest =
         serde_json::from_slice(&body).map_err(|e| refuse(400, format!("not a request for a key: {e}")))?;
-    if request.v != 1 {
+    if request.v != VERSION {
         return Err(refuse(
             400,
             format!("version {} of requests for a key is not known here; version 1 is", request.v),
@@ -66,8 +39,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let replaces = request.write && context.resolve(Action::Overwrite, &export, &path).is_ok();
     let job = request.write.then_some(*request.job.as_bytes());
     let key = context.service.access_control.delegate(context.access(), &export, &path, job, replaces)?;
-    let reply = KeyReply { v: 1, key: key.expose_text(), export, path: STANDARD.encode(path.as_bytes()) };
-    let text = serde_json::to_vec(&reply).map_err(|e| refuse(500, e.to_string()))?;
+    let text = serde_json::to_vec(&KeyReply::new(&key, export, &path)).map_err(|e| refuse(500, e.to_string()))?;
     let response = Response::new(200).with("Content-Type", MEDIA_TYPE).with("Cache-Control", "no-store");
     context.exchange.begin(response, Length::Known(text.len() as u64))?;
     context.exchange.write(&text)?;

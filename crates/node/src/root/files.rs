@@ -13,6 +13,7 @@ use xroot::entry::EntryFacts;
 use xroot::head::FileHandle;
 
 use super::failure::{RootOutcome, refuse};
+use super::native_pull::FetchedFile;
 use super::pulled_file::PulledFile;
 use super::resolved::{ExportPath, facts};
 use super::written_file::WrittenFile;
@@ -43,6 +44,8 @@ pub(super) struct ReadFile {
     pub meter: WorkMeter,
     pub opened: Instant,
     pub sent_bytes: AtomicU64,
+    /// The client for whom the target of a third-party copy has opened the file.
+    pub fetched_for: Option<FetchedFile>,
     /// Ends the flow when the file is closed.
     pub _flow: FlowGuard,
 }
@@ -111,7 +114,7 @@ impl RootFile {
         match self {
             RootFile::Read(read) => facts(&read.stat, false),
             RootFile::Written(written) => written.lock().facts(),
-            RootFile::Pulled(pulled) => pulled.file().lock().facts(),
+            RootFile::Pulled(pulled) => pulled.facts(),
         }
     }
 

@@ -19,6 +19,7 @@ use super::connection::RootConnection;
 use super::failure::{self, RootFailure, RootOutcome, refuse};
 use super::files::{ReadFile, RootFile};
 use super::log::LoggedAction;
+use super::native_pull::FetchedFile;
 use super::pulled_file::{self, PulledFile};
 use super::resolved::{ExportPath, Resolved, export_and_path};
 use super::written_file::{WriteOrder, WrittenFile};
@@ -110,12 +111,19 @@ impl RootConnection {
                 let (export, path) = named_export(place)?;
                 let here = ExportPath { export: export.clone(), path: path.as_bytes().to_vec() };
                 let principal = self.service.announced.take(&key, &here, self.peer.ip())?;
-                self.open_to_read(place, self.resolve_for(principal, Action::Read, (export, path), "open")?)?
+                let fetched =
+                    FetchedFile { principal: Arc::clone(&principal), export: export.clone(), path: path.clone() };
+                let resolved = self.resolve_for(principal, Action::Read, (export, path), "open")?;
+                RootFile::Read(Box::new(ReadFile { fetched_for: Some(fetched), ..self.open_to_read(place, resolved)? }))
             }
             None | Some(CopyRole::Placement) if writes => {
-                RootFile::Written(Box::new(Mutex::new(self.open_to_write(place, mode, options)?)))
+                let written = self.open_to_write(place, mode, options)?;
+                written.reserve()?;
+                RootFile::Written(Box::new(Mutex::new(written)))
             }
-            None | Some(CopyRole::Placement) => self.open_to_read(place, self.resolve(Action::Read, place, "open")?)?,
+            None | Some(CopyRole::Placement) => {
+                RootFile::Read(Box::new(self.open_to_read(place, self.resolve(Action::Read, place, "open")?)?))
+            }
             Some(_) => {
                 let reason = "a third-party copy writes its target and reads its source";
                 return Err(refuse(ErrorCode::ArgInvalid, reason));
@@ -137,7 +145,7 @@ impl RootConnection {
         let copy = AnnouncedCopy { principal: Arc::clone(&resolved.principal), place: resolved.place.clone(), target };
         let file = self.open_to_read(place, resolved)?;
         self.service.announced.add(key, copy, lifetime_s)?;
-        Ok(file)
+        Ok(RootFile::Read(Box::new(file)))
     }
 
     /// Opens the target of a third-party copy.
@@ -151,7 +159,7 @@ impl RootConnection {
         Ok(RootFile::Pulled(Arc::new(PulledFile::new(file, source, address)?)))
     }
 
-    fn open_to_read(&self, place: &RootPath, resolved: Resolved) -> RootOutcome<RootFile> {
+    fn open_to_read(&self, place: &RootPath, resolved: Resolved) -> RootOutcome<ReadFile> {
         let ResolvedPath { store, path, .. } = &resolved.at;
         if store.is_dir(path) {
             return Err(refuse(ErrorCode::IsDirectory, format!("/{} is a directory", place.path)));
@@ -161,15 +169,16 @@ impl RootConnection {
         if stat.meta.kind != Kind::File {
             return Err(refuse(ErrorCode::NotFile, format!("/{} is not a file", place.path)));
         }
-        Ok(RootFile::Read(Box::new(ReadFile {
+        Ok(ReadFile {
             source,
             stat,
             shown: format!("/{}", place.path),
             meter: self.meter(&resolved.principal),
             opened: Instant::now(),
             sent_bytes: AtomicU64::new(0),
+            fetched_for: None,
             _flow: self.flow(place, true),
-        })))
+        })
     }
 
     fn open_to_write(&self, place: &RootPath, mode: u16, options: u16) -> RootOutcome<WrittenFile> {

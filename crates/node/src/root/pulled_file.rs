@@ -3,21 +3,25 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use model::checksum::Digest;
 use model::{Algorithm, RelPath};
 use parking_lot::Mutex;
-use remote::root::{ReadInterrupter, RootSettings};
+use remote::root::{ReadInterrupter, RootSettings, WholeRead};
 use remote::{Redirects, Root};
 use web::Dialer;
+use xroot::entry::EntryFacts;
 use xroot::third_party::CopySource;
 use xroot::{ErrorCode, RootAnswer, RootPath, RootUrl};
 
 use super::RootService;
 use super::failure::{self, RootFailure, RootOutcome, refuse};
+use super::native_pull;
 use super::written_file::WrittenFile;
+use crate::copies::native::NativeCopy;
+use crate::copies::progress::CopyProgress;
 
 /// Copies at once.
 const COPIES_MAX: usize = 64;
@@ -32,7 +36,7 @@ pub(super) struct PulledFile {
     size: Option<u64>,
     checksum: Option<Digest>,
     state: Mutex<PullState>,
-    is_cancelled: AtomicBool,
+    progress: CopyProgress,
     /// Ends the read of the source, while it runs.
     interrupter: Mutex<Option<ReadInterrupter>>,
 }
@@ -46,7 +50,16 @@ enum PullState {
     /// It has synced it once, and goes to announce the copy at the source.
     Agreed,
     Running,
-    Ended(Result<(), (ErrorCode, String)>),
+    Ended(Result<CopiedFile, (ErrorCode, String)>),
+}
+
+/// Where the file is when its copy has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CopiedFile {
+    /// It gets its name when the client closes it.
+    Unnamed,
+    /// The native engine has given it its name.
+    Named,
 }
 
 /// What follows from a sync.
@@ -147,7 +160,7 @@ impl PulledFile {
             size: source.size,
             checksum: source.checksum.as_deref().map_or(Ok(None), stated_digest)?,
             state: Mutex::default(),
-            is_cancelled: AtomicBool::new(false),
+            progress: CopyProgress::default(),
             interrupter: Mutex::default(),
         })
     }
@@ -157,6 +170,12 @@ impl PulledFile {
         &self.file
     }
 
+    /// Its facts so far.
+    pub fn facts(&self) -> EntryFacts {
+        let facts = self.file.lock().facts();
+        EntryFacts { size: facts.size.max(self.progress.bytes()), ..facts }
+    }
+
     /// The address of the source, without the key.
     pub fn source_shown(&self) -> String {
         self.source.redacted()
@@ -164,12 +183,12 @@ impl PulledFile {
 
     /// Ends the copy, if it runs, also while its source is silent.
     pub fn cancel(&self) {
-        self.is_cancelled.store(true, Ordering::SeqCst);
+        self.progress.cancel();
         self.interrupter.lock().iter().for_each(ReadInterrupter::interrupt);
     }
 
     fn is_cancelled(&self, service: &RootService) -> bool {
-        self.is_cancelled.load(Ordering::SeqCst) || service.services.is_stopping()
+        self.progress.is_cancelled() || service.services.is_stopping()
     }
 
     /// Gives the file its name, if the copy has ended well.
@@ -179,7 +198,8 @@ impl PulledFile {
     pub fn commit(&self, service: &RootService) -> RootOutcome<()> {
         self.cancel();
         match &*self.state.lock() {
-            PullState::Ended(Ok(())) => self.file.lock().commit(service),
+            PullState::Ended(Ok(CopiedFile::Unnamed)) => self.file.lock().commit(service),
+            PullState::Ended(Ok(CopiedFile::Named)) => Ok(()),
             PullState::Ended(Err((code, reason))) => Err(refuse(*code, reason.clone())),
             PullState::Open | PullState::Agreed | PullState::Running => {
                 Err(refuse(ErrorCode::Cancelled, "the file was closed before its third-party copy had ended"))
@@ -203,7 +223,7 @@ impl PulledFile {
                 Ok(SyncOutcome::Begins)
             }
             PullState::Running => Err(refuse(ErrorCode::InProgress, "the third-party copy is under way")),
-            PullState::Ended(Ok(())) => Ok(SyncOutcome::Done),
+            PullState::Ended(Ok(_)) => Ok(SyncOutcome::Done),
             PullState::Ended(Err((code, reason))) => Err(refuse(*code, reason.clone())),
         }
     }
@@ -216,23 +236,36 @@ impl PulledFile {
     /// Gets the file; returns the answer to the sync that began the copy.
     pub fn run(&self, service: &RootService) -> RootAnswer {
         let ended = match self.pull(service) {
-            Ok(()) => Ok(()),
+            Ok(copied) => Ok(copied),
             Err(RootFailure::Refused(code, reason)) => Err((code, reason)),
             Err(RootFailure::Broken(error)) => Err((ErrorCode::Server, error.to_string())),
         };
         let answer = match &ended {
-            Ok(()) => RootAnswer::Ok(Vec::new()),
+            Ok(_) => RootAnswer::Ok(Vec::new()),
             Err((code, reason)) => failure::answer(*code, reason),
         };
         *self.state.lock() = PullState::Ended(ended);
         answer
     }
 
-    fn pull(&self, service: &RootService) -> RootOutcome<()> {
+    fn pull(&self, service: &RootService) -> RootOutcome<CopiedFile> {
         let Some(_permit) = service.copies.permit() else {
             let reason = format!("{COPIES_MAX} third-party copies run on this node; try again later");
             return Err(refuse(ErrorCode::Overloaded, reason));
         };
+        let source = self.open_source(service)?;
+        let size = source.size();
+        if let Some(stated) = self.size.filter(|stated| *stated != size) {
+            let reason = format!("the source has {size} bytes, and the client announced {stated}");
+            return Err(refuse(ErrorCode::Conflict, reason));
+        }
+        *self.interrupter.lock() = source.interrupter().ok();
+        let copied = self.copy_from(service, source);
+        self.interrupter.lock().take();
+        copied
+    }
+
+    fn open_source(&self, service: &RootService) -> RootOutcome<WholeRead> {
         let dialling = service.dialling.load_full();
         let dialer = Dialer {
             tls: Arc::clone(&dialling.tls),
@@ -248,23 +281,42 @@ impl PulledFile {
             patience: Duration::ZERO,
         };
         let path = self.source.place.path.clone();
-        let source = Root::new(settings, self.source.clone()).open_whole(&path)?;
-        let size = source.size();
-        if let Some(stated) = self.size.filter(|stated| *stated != size) {
-            let reason = format!("the source has {size} bytes, and the client announced {stated}");
-            return Err(refuse(ErrorCode::Conflict, reason));
-        }
-        *self.interrupter.lock() = source.interrupter().ok();
+        Ok(Root::new(settings, self.source.clone()).open_whole(&path)?)
+    }
+
+    fn copy_from(&self, service: &RootService, mut source: WholeRead) -> RootOutcome<CopiedFile> {
         // Whoever cancelled before the interrupter was there is noticed here.
         if self.is_cancelled(service) {
             return Err(cancelled());
         }
+        // The native engine would give the file its name before the checksum that the client stated can be compared.
+        if self.checksum.is_none()
+            && let Some(copy) = native_pull::request(&mut source)
+            && self.copy_natively(service, &copy)?
+        {
+            return Ok(CopiedFile::Named);
+        }
+        self.read(service, source)?;
+        Ok(CopiedFile::Unnamed)
+    }
+
+    /// Gets the file by the native engine; `false` if that could not begin.
+    fn copy_natively(&self, service: &RootService, copy: &NativeCopy) -> RootOutcome<bool> {
+        let destination = self.file.lock().destination();
+        let Some(bytes) = native_pull::run(copy, service, &destination, &self.progress)? else { return Ok(false) };
+        self.file.lock().received(bytes);
+        Ok(true)
+    }
+
+    /// Gets the file by reading it.
+    fn read(&self, service: &RootService, source: WholeRead) -> RootOutcome<()> {
+        let size = source.size();
+        self.file.lock().reserve()?;
         let mut taken = Ok(());
         let read = source.read(&mut |offset, bytes| {
             taken = self.take(service, offset, bytes);
             taken.is_ok()
         });
-        self.interrupter.lock().take();
         taken?;
         if self.is_cancelled(service) {
             return Err(cancelled());
@@ -280,7 +332,7 @@ impl PulledFile {
         }
         let mut file = self.file.lock();
         file.write(bytes, offset)?;
-        file.received(bytes.len());
+        file.received(bytes.len() as u64);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use super::checksum::OFFERED;
 use super::connection::RootConnection;
 use super::failure::{RootFailure, RootOutcome, refuse};
 use super::files::RootFile;
+use super::native_pull::{self, KEY_FOR_COPY};
 
 /// The query about an open file that cancels its third-party copy.
 const CANCEL_COPY: &[u8] = b"ofs.tpc cancel";
@@ -50,13 +51,22 @@ impl RootConnection {
         }
     }
 
-    /// Controls an open file: a third-party copy can be cancelled.
+    /// Controls an open file: a third-party copy can be cancelled, or moved to the native engine.
     fn control_file(&self, file: FileHandle, about: &[u8]) -> RootOutcome<RootAnswer> {
+        let about = about.strip_suffix(b"\0").unwrap_or(about);
         match &*self.session()?.files.get(file)? {
-            RootFile::Pulled(pulled) if about.strip_suffix(b"\0").unwrap_or(about) == CANCEL_COPY => {
+            RootFile::Pulled(pulled) if about == CANCEL_COPY => {
                 pulled.cancel();
                 Ok(RootAnswer::Ok(Vec::new()))
             }
+            RootFile::Read(read) if about == KEY_FOR_COPY => {
+                let fetched = read.fetched_for.as_ref();
+                let fetched = fetched.ok_or_else(|| {
+                    refuse(ErrorCode::NotAuthorized, "only the target of a third-party copy gets a key to the file")
+                })?;
+                native_pull::delegate(&self.service, fetched)
+            }
+
             _ => Err(refuse(ErrorCode::Unsupported, "this node knows no such query about an open file")),
         }
     }

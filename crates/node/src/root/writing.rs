@@ -73,7 +73,7 @@ impl RootConnection {
         self.receive(range.bytes, |_, piece| {
             let mut written = file.written()?.lock();
             written.write(piece, offset)?;
-            written.received(piece.len());
+            written.received(piece.len() as u64);
             offset += piece.len() as u64;
             Ok(())
         })?;
@@ -112,7 +112,7 @@ impl RootConnection {
         {
             let mut written = file.written()?.lock();
             written.note_damaged(range.offset..offset, &damaged)?;
-            written.received((offset - range.offset) as usize);
+            written.received(offset - range.offset);
         }
         let list = pages::damaged_list(&damaged);
         let answer = CheckedAnswer {
@@ -137,7 +137,7 @@ impl RootConnection {
                 self.receive(part.bytes, |_, piece| {
                     let mut written = file.written()?.lock();
                     written.write(piece, offset)?;
-                    written.received(piece.len());
+                    written.received(piece.len() as u64);
                     offset += piece.len() as u64;
                     Ok(())
                 })?;

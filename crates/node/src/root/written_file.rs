@@ -58,7 +58,10 @@ pub(super) struct WrittenFile {
     /// Bytes that the client has sent.
     pub received_bytes: u64,
     at: ResolvedPath,
+    /// Where its bytes go until it has its name.
     sink: ListedSink,
+    /// Its size in the end, if the client announces it.
+    announced: Option<u64>,
     size: u64,
     mode: u32,
     was_there: bool,
@@ -67,10 +70,18 @@ pub(super) struct WrittenFile {
     sums: Option<BlockSum>,
     /// Pages whose checksums were wrong, until the client has sent them again: the length of each by its offset.
     damaged: BTreeMap<u64, u32>,
-    is_committed: bool,
     meter: WorkMeter,
     _flow: FlowGuard,
     _writer: WriterGuard,
+}
+
+/// Where a file gets its name.
+pub(super) struct WriteDestination {
+    pub at: ResolvedPath,
+    /// The holder of the credential that writes it.
+    pub holder: String,
+    /// It replaces the file that is there.
+    pub replaces: bool,
 }
 
 /// The entry of a file among those that are open for writing.
@@ -101,7 +112,7 @@ impl WriterGuard {
 }
 
 impl WrittenFile {
-    /// Begins a file.
+    /// Begins a file; [`WrittenFile::reserve`] reserves its space.
     ///
     /// # Errors
     /// Another client writes it, it does not fit, or the store cannot make it.
@@ -109,7 +120,7 @@ impl WrittenFile {
         let Resolved { place, at, .. } = resolved;
         let writer = WriterGuard::take(service, &place, order.is_forced)?;
         new_file::check_room(&*at.store, &at.path, order.size.unwrap_or(0))?;
-        let sink = new_file::begin(&service.services.unfinished, &at, order.size)?;
+        let sink = new_file::begin_unreserved(&service.services.unfinished, &at, order.size)?;
         let mut file = WrittenFile {
             place,
             shown: order.shown,
@@ -118,13 +129,13 @@ impl WrittenFile {
             received_bytes: 0,
             at,
             sink,
+            announced: order.size,
             size: 0,
             mode: if order.mode == 0 { FILE_MODE } else { order.mode },
             was_there: order.was_there,
             persists_on_close: order.persists_on_close,
             sums: Some(BlockSum::of(&[], true)),
             damaged: BTreeMap::new(),
-            is_committed: false,
             meter: order.meter,
             _flow: order.flow,
             _writer: writer,
@@ -133,6 +144,14 @@ impl WrittenFile {
             file.copy_existing()?;
         }
         Ok(file)
+    }
+
+    /// Reserves the space that the client has announced.
+    ///
+    /// # Errors
+    /// There is not so much space.
+    pub fn reserve(&self) -> RootOutcome<()> {
+        Ok(self.sink.reserve(self.announced)?)
     }
 
     /// Copies the bytes of the existing file, which the client changes.
@@ -166,6 +185,11 @@ impl WrittenFile {
         Ok(())
     }
 
+    /// Where it gets its name.
+    pub fn destination(&self) -> WriteDestination {
+        WriteDestination { at: self.at.clone(), holder: self.holder.clone(), replaces: self.was_there }
+    }
+
     /// Its entry in the logs, so far.
     pub fn logged_action(&self) -> LoggedAction<'_> {
         LoggedAction {
@@ -180,9 +204,9 @@ impl WrittenFile {
     }
 
     /// Counts bytes of the client.
-    pub fn received(&mut self, bytes: usize) {
-        self.received_bytes += bytes as u64;
-        self.meter.received(bytes as u64);
+    pub fn received(&mut self, bytes: u64) {
+        self.received_bytes += bytes;
+        self.meter.received(bytes);
     }
 
     /// Its facts so far.
@@ -245,7 +269,6 @@ impl WrittenFile {
         let _name_lock = services.unfinished.lock_name(&self.at);
         let finish = new_file::finish(self.size, self.mode, now(), self.was_there);
         new_file::commit(&services.digests, &self.at, &*self.sink.0, &finish, &made)?;
-        self.is_committed = true;
         self.meter.file_received();
         Ok(())
     }

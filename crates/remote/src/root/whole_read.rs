@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use model::name::RelPath;
 use store::Result;
@@ -11,10 +11,10 @@ use store::error::shown;
 use xroot::answer::{AnswerHead, CheckedAnswer};
 use xroot::head::FileHandle;
 use xroot::request::FileRange;
-use xroot::{RootRequest, Status, StreamId, pages};
+use xroot::{QueryKind, RootRequest, Status, StreamId, pages};
 
 use super::Root;
-use super::connection::{AnswerPart, RootConnection, RootResult};
+use super::connection::{AnswerPart, RootConnection, RootReply, RootResult};
 use super::reading::{Opening, REPEATS_MAX, REQUEST_BYTES};
 use super::server::REDIRECTS_MAX;
 use crate::ahead::AHEAD;
@@ -117,6 +117,32 @@ impl WholeRead {
     /// Its size in bytes.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// The address of the server that the file is open at.
+    pub fn peer(&self) -> SocketAddr {
+        self.connection.conn.peer()
+    }
+
+    /// Whether the connection speaks TLS.
+    pub fn is_secure(&self) -> bool {
+        self.connection.is_secure
+    }
+
+    /// Asks the server about the open file (`kXR_Qopaqug`).
+    ///
+    /// # Errors
+    /// The server does not know the question, or the connection breaks.
+    pub fn ask_about(&mut self, question: &[u8]) -> Result<Vec<u8>> {
+        let kind = QueryKind::OpaqueOfFile.number();
+        let request = RootRequest::Query { kind, file: self.file, text: question.to_vec() };
+        match self.connection.ask(&request) {
+            Ok(RootReply::Done(answer)) => Ok(answer),
+            Ok(RootReply::Elsewhere(_)) => {
+                Err(self.root.wrong("another server for an open file").into_store_error("ask about", &self.path))
+            }
+            Err(failed) => Err(failed.into_store_error("ask about", &self.path)),
+        }
     }
 
     /// Ends this read from another thread.

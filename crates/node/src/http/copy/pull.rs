@@ -13,13 +13,13 @@ use web::copy::CopyRequest;
 use web::range::ContentRange;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
-use super::progress::{CopyConnection, CopyProgress, Failure};
 use super::ranges::{RangeQueue, RangeTask};
 use super::remote::{self, RemoteFile, as_status};
 use super::{accept, end_copy, fail_early, native, watch};
 use crate::access::ResolvedPath;
 use crate::clock::now;
-use crate::digests::Stamp;
+use crate::copies::native::NativeCopy;
+use crate::copies::progress::{CopyConnection, CopyProgress, Failure};
 use crate::http::get;
 use crate::http::put;
 use crate::http::refused::{Outcome, RequestFailure, refuse};
@@ -109,9 +109,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &CopyRequest, sour
     // A native copy does not evaluate the conditions once more at its end.
     let has_conditions = context.request().headers.iter().any(|(name, _)| name.to_ascii_lowercase().starts_with("if"));
     let mut accepted = false;
-    if let Some(native) =
-        native::NativeCopy::request(&dialer, &file, false).filter(|_| requested.is_empty() && !has_conditions)
-    {
+    if let Some(native) = native::request(&dialer, &file, false).filter(|_| requested.is_empty() && !has_conditions) {
         accept(context)?;
         accepted = true;
         // As over HTTP: a principal that may only create does not replace a file that has appeared meanwhile.
@@ -172,22 +170,16 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &CopyRequest, sour
 /// Copies by the native engine; none if that could not begin.
 fn copy_natively(
     context: &mut RequestContext<'_>,
-    native: &native::NativeCopy,
+    native: &NativeCopy,
     resolved: &ResolvedPath,
     progress: &CopyProgress,
     replace: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
-    let native_context = native::NativeContext::new(context, resolved);
+    let native_context = native::native_context(context, resolved);
     let moved = native::attempt(context, native, progress, true, || {
         store::make_dirs(&*resolved.store, &resolved.path.parent())?;
         native.pull(&native_context, progress, replace)
     })?;
-    if let Some(Ok(moved)) = &moved
-        && let Ok((stat, source)) = resolved.store.open(&resolved.path).and_then(|source| Ok((source.stat()?, source)))
-    {
-        let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
-        context.service.services.digests.keep(&*source, stat.identity, stamp, &moved.digests);
-    }
     Ok(moved.map(|result| result.map(|moved| moved.bytes)))
 }
 

@@ -14,10 +14,11 @@ use web::client::{REDIRECTS_MAX, fields_for_other_servers, redirect};
 use web::copy::CopyRequest;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
-use super::progress::{CopyConnection, CopyProgress, Failure};
 use super::remote::{self, as_status};
 use super::{accept, end_copy, fail_early, native, watch};
 use crate::access::ResolvedPath;
+use crate::copies::native::NativeCopy;
+use crate::copies::progress::{CopyConnection, CopyProgress, Failure};
 use crate::digests::Digests;
 use crate::http::get;
 use crate::http::refused::{Outcome, refuse};
@@ -83,7 +84,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &CopyRequest, dest
     }
     let mut accepted = false;
     let node = native::find_node(&dialer, destination, &headers);
-    if let Some(native) = node.and_then(|found| native::NativeCopy::request(&dialer, &found, true)) {
+    if let Some(native) = node.and_then(|found| native::request(&dialer, &found, true)) {
         accept(context)?;
         accepted = true;
         if let Some(result) = copy_natively(context, &native, &resolved, &progress, order.overwrite)? {
@@ -119,12 +120,12 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &CopyRequest, dest
 /// Copies by the native engine; none if that could not begin.
 fn copy_natively(
     context: &mut RequestContext<'_>,
-    native: &native::NativeCopy,
+    native: &NativeCopy,
     resolved: &ResolvedPath,
     progress: &CopyProgress,
     overwrite: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
-    let native_context = native::NativeContext::new(context, resolved);
+    let native_context = native::native_context(context, resolved);
     let moved =
         native::attempt(context, native, progress, false, || native.push(&native_context, progress, overwrite))?;
     Ok(moved.map(|result| result.map(|moved| moved.bytes)))

@@ -8,7 +8,7 @@ use web::client::{FinalResponse, fetch, fields_for_other_servers, without_creden
 use web::copy::CopyRequest;
 use web::{Client, Dialer, Headers, HttpUrl, Method, Request, Response, digest};
 
-use super::progress::{CopyProgress, Failure, FlowTag};
+use crate::copies::progress::{CopyProgress, Failure, FlowTag};
 use crate::http::put;
 use crate::http::refused::{Outcome, RequestFailure, refuse};
 use crate::http::request_context::RequestContext;

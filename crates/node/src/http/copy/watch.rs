@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use model::Fault;
 use web::copy::marker::Marker;
 
-use super::progress::{CopyProgress, Failure};
 use crate::clock::now;
+use crate::copies::progress::{CopyProgress, Failure};
 use crate::http::refused::Outcome;
 use crate::http::request_context::RequestContext;
 

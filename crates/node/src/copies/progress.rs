@@ -2,8 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use engine::control::Control;
 use model::fault::with_causes;
 use model::{Fault, Retry};
 use parking_lot::{Mutex, MutexGuard};
@@ -12,7 +14,6 @@ use web::scitag::SciTag;
 use web::{Client, ClientError, Dialer, HttpUrl};
 
 use crate::fireflies::{Fireflies, FlowGuard};
-use crate::http::refused::status_in_store;
 use crate::meters::{JobOutcome, WorkMeter};
 
 /// Why a copy failed.
@@ -60,16 +61,6 @@ impl From<ClientError> for Failure {
     }
 }
 
-impl From<store::Error> for Failure {
-    fn from(error: store::Error) -> Failure {
-        let full = status_in_store(&error) == 507;
-        let text = with_causes(&error);
-        let hint = if full { " (ENOSPC: no space left on device)" } else { "" };
-        let fault = model::fault::Blame::fault(&error);
-        Failure::new(fault, if full { 507 } else { 500 }, format!("{text}{hint}"))
-    }
-}
-
 /// The progress of a copy.
 #[derive(Default)]
 pub(crate) struct CopyProgress {
@@ -78,6 +69,8 @@ pub(crate) struct CopyProgress {
     connections: Mutex<HashMap<u64, (TcpStream, FlowGuard)>>,
     next_number: AtomicU64,
     cancelled: AtomicBool,
+    /// The native copy that moves the bytes, if one does.
+    native: OnceLock<Control>,
     moved: AtomicBool,
     tag: Option<FlowTag>,
     /// The meter of this copy, and whether this node sends.
@@ -198,9 +191,20 @@ impl CopyProgress {
         all
     }
 
+    /// Sets the native copy that moves the bytes; it ends when this copy is cancelled.
+    pub fn set_native(&self, control: &Control) {
+        let control = self.native.get_or_init(|| control.clone());
+        if self.is_cancelled() {
+            control.cancel();
+        }
+    }
+
     /// Cancels the copy and shuts down every connection.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
+        if let Some(control) = self.native.get() {
+            control.cancel();
+        }
         for (socket, _) in self.connections().values() {
             let _ = socket.shutdown(Shutdown::Both);
         }
@@ -227,22 +231,5 @@ impl<'a> CopyConnection<'a> {
     pub fn dial(dialer: &Dialer, url: &HttpUrl, progress: &'a CopyProgress) -> Result<CopyConnection<'a>, Failure> {
         let client = Client::new(dialer, url)?;
         Ok(CopyConnection { _joined: progress.join(client.conn().socket()), client })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rustix::io::Errno;
-
-    use super::*;
-
-    #[test]
-    fn a_full_device_has_status_507_whenever_it_is_found() {
-        for (errno, status) in [(Errno::NOSPC, 507), (Errno::DQUOT, 507), (Errno::IO, 500)] {
-            let (path, source) = (String::from("run/f"), std::io::Error::from(errno));
-            let late = store::Error::Late { path: path.clone(), source };
-            let early = store::Error::Io { doing: "write", path, source: errno.into() };
-            assert_eq!([late, early].map(|error| Failure::from(error).status), [status; 2], "{errno}");
-        }
     }
 }
