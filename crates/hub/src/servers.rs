@@ -12,7 +12,6 @@ use model::RelPath;
 use model::v1::hub::{Endpoint, EndpointKind};
 use remote::{Dav, Redirects, ServerSettings};
 use rustls::{ClientConfig, RootCertStore};
-use serde_json::{Value, json};
 use web::client::Guard;
 use web::{Dialer, HttpUrl};
 
@@ -110,17 +109,10 @@ impl Servers {
         expires_in: Duration,
     ) -> Result<String, String> {
         let HttpAccess { address, dialer, key } = self.http_access(topology, endpoint, url)?;
-        let wanted =
-            json!({"caveats": [format!("activity:{activity}")], "validity": format!("PT{}S", expires_in.as_secs())})
-                .to_string();
-        let fields: Vec<(String, String)> =
-            key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}"))).into_iter().collect();
-        let answer = web::post::typed(&dialer, address.as_str(), "application/macaroon-request", &fields, &wanted);
-        let answer = answer.map_err(|error| {
+        let macaroon = web::post::for_macaroon(&dialer, address.as_str(), key.as_deref(), activity, expires_in);
+        let macaroon = macaroon.map_err(|error| {
             format!("its server signs no link to it: {error}; a node does where its access.toml has [macaroons]")
         })?;
-        let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
-        let macaroon = answer["macaroon"].as_str().ok_or("its server answers without a macaroon")?;
         let web = topology.described_endpoint(endpoint).and_then(|described| described.web.as_deref());
         let at = match web {
             Some(web) => format!("{}{}", web.trim_end_matches('/'), address.path_and_query()),

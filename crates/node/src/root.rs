@@ -15,6 +15,7 @@ mod listing;
 mod log;
 mod login;
 mod metadata;
+mod mover_redirects;
 mod native_pull;
 mod opening;
 mod prepare;
@@ -39,6 +40,7 @@ use serve::{Idle, Incoming};
 use self::announced::AnnouncedCopies;
 use self::connection::RootConnection;
 use self::files::ParkedFiles;
+use self::mover_redirects::MoverRedirects;
 use self::pulled_file::RunningCopies;
 use self::session::RootSessions;
 use crate::dialling::Dialling;
@@ -67,6 +69,7 @@ pub(crate) struct RootService {
     announced: AnnouncedCopies,
     /// Third-party copies to this node.
     copies: RunningCopies,
+    mover_redirects: MoverRedirects,
 }
 
 impl RootService {
@@ -85,6 +88,7 @@ impl RootService {
             parked: ParkedFiles::default(),
             announced: AnnouncedCopies::default(),
             copies: RunningCopies::default(),
+            mover_redirects: MoverRedirects::default(),
         })
     }
 

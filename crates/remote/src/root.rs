@@ -4,6 +4,7 @@
 
 mod connection;
 mod reading;
+mod redirect_chain;
 mod server;
 mod whole_read;
 mod writing;

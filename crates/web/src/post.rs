@@ -1,6 +1,8 @@
 //! Posts documents to other servers.
 
-use serde_json::Value;
+use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use crate::routes::JSON;
 use crate::{Client, ClientError, Dialer, Headers, HttpUrl, Method};
@@ -40,6 +42,26 @@ pub fn for_document(dialer: &Dialer, url: &str, document: &Value) -> Result<Valu
 /// There is no response, or its status is not 2xx.
 pub fn text(dialer: &Dialer, url: &str, fields: &[(String, String)], text: &str) -> Result<Vec<u8>, PostError> {
     typed(dialer, url, JSON, fields, text)
+}
+
+/// Asks a server for a macaroon that allows one activity (`DOWNLOAD`, `UPLOAD`, …) with the file of a URL, and expires after a time.
+///
+/// # Errors
+/// There is no response, or the server makes no macaroons.
+pub fn for_macaroon(
+    dialer: &Dialer,
+    url: &str,
+    credential: Option<&str>,
+    activity: &str,
+    expires_in: Duration,
+) -> Result<String, PostError> {
+    let validity = format!("PT{}S", expires_in.as_secs());
+    let wanted = json!({"caveats": [format!("activity:{activity}")], "validity": validity});
+    let bearer = credential.map(|credential| ("Authorization".to_owned(), format!("Bearer {credential}")));
+    let answer = typed(dialer, url, "application/macaroon-request", bearer.as_slice(), &wanted.to_string())?;
+    let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+    let without = || PostError { status: None, why: "the server answers without a macaroon".to_owned() };
+    answer["macaroon"].as_str().map(str::to_owned).ok_or_else(without)
 }
 
 /// Posts a text of another media type. Returns the body of the response.

@@ -61,6 +61,13 @@ impl RootPath {
         self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// The same path with this value of a parameter, and no other one.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: impl Into<String>) -> RootPath {
+        self.parameters.retain(|(known, _)| known != name);
+        self.with(name, value)
+    }
+
     /// The same path with one more parameter.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> RootPath {

@@ -14,6 +14,7 @@ mod python;
 mod rclone;
 mod root;
 mod root_fronts;
+mod root_movers;
 mod third_party;
 mod third_party_errors;
 mod webdav;
@@ -43,6 +44,7 @@ pub fn all() -> Vec<Case> {
         root::CASES,
         longhaul_root::CASES,
         root_fronts::CASES,
+        root_movers::CASES,
         webdav::CASES,
         python::CASES,
         third_party::CASES,

@@ -19,6 +19,7 @@ use super::connection::RootConnection;
 use super::failure::{self, RootFailure, RootOutcome, refuse};
 use super::files::{ReadFile, RootFile};
 use super::log::LoggedAction;
+use super::mover_redirects;
 use super::native_pull::FetchedFile;
 use super::pulled_file::{self, PulledFile};
 use super::resolved::{ExportPath, Resolved, export_and_path};
@@ -122,7 +123,13 @@ impl RootConnection {
                 RootFile::Written(Box::new(Mutex::new(written)))
             }
             None | Some(CopyRole::Placement) => {
-                RootFile::Read(Box::new(self.open_to_read(place, self.resolve(Action::Read, place, "open")?)?))
+                let resolved = self.resolve(Action::Read, place, "open")?;
+                let here = resolved.place.clone();
+                let file = self.open_to_read(place, resolved)?;
+                if let Some(redirect) = self.redirect(place, &here, &file) {
+                    return Ok(redirect);
+                }
+                RootFile::Read(Box::new(file))
             }
             Some(_) => {
                 let reason = "a third-party copy writes its target and reads its source";
@@ -179,6 +186,27 @@ impl RootConnection {
             fetched_for: None,
             _flow: self.flow(place, true),
         })
+    }
+
+    /// Sends the client to a mover, if the node has movers and the file is large. In clear a mover takes no macaroon.
+    fn redirect(&self, place: &RootPath, here: &ExportPath, file: &ReadFile) -> Option<RootAnswer> {
+        let movers = self.service.services.access.movers()?;
+        if !self.login.is_tls() || file.stat.meta.size < mover_redirects::FILE_BYTES_MIN {
+            return None;
+        }
+        let tried = place.parameter("tried").unwrap_or_default();
+        let authorities = &self.service.dialling.load().tls;
+        let redirect = self.service.mover_redirects.choose(&movers, authorities, here, &tried)?;
+        self.log(&LoggedAction {
+            action: "redirect",
+            target: &file.shown,
+            other: Some(&redirect.mover.to_string()),
+            status: 307,
+            reason: None,
+            bytes: 0,
+            began: file.opened,
+        });
+        Some(redirect.answer())
     }
 
     fn open_to_write(&self, place: &RootPath, mode: u16, options: u16) -> RootOutcome<WrittenFile> {

@@ -31,6 +31,8 @@ pub(super) type RootResult<T> = Result<T, RequestError>;
 pub(super) struct RootTarget {
     pub host: String,
     pub port: u16,
+    /// It is to be reached by TLS only.
+    pub is_secure: bool,
     /// Parameters that go with the path.
     pub parameters: String,
 }
@@ -44,7 +46,7 @@ impl RootTarget {
     /// A path with the parameters that go with it.
     pub fn add_parameters(&self, place: RootPath) -> RootPath {
         let pairs = self.parameters.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.fold(place, |place, (name, value)| place.with(name, value))
+        pairs.fold(place, |place, (name, value)| place.set(name, value))
     }
 }
 
@@ -289,10 +291,13 @@ pub(super) fn refusal(authority: &str, code: u32, text: &str) -> RequestError {
     RequestError::with_status(status, format!("{authority} answered {name}: {}", text.trim()))
 }
 
+/// The place that a redirect names: `HOST?name=value`, with the scheme in front of the host or without.
 fn target(host: &str, port: u16) -> RootTarget {
     let (host, parameters) = host.split_once('?').unwrap_or((host, ""));
+    let (scheme, host) = host.split_once("://").unwrap_or(("root", host));
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    RootTarget { host: host.to_owned(), port, parameters: parameters.to_owned() }
+    let is_secure = matches!(scheme, "roots" | "xroots");
+    RootTarget { host: host.to_owned(), port, is_secure, parameters: parameters.to_owned() }
 }
 
 /// The name of this process's user, which servers write to their logs.

@@ -16,7 +16,7 @@ use xroot::{Malformed, RootAnswer, RootRequest, Status, pages};
 
 use super::Root;
 use super::connection::{self, AnswerPart, FILES_MAX, RootConnection, RootReply, RootResult, RootTarget};
-use super::server::REDIRECTS_MAX;
+use super::redirect_chain::RedirectChain;
 use crate::ahead::{Fetch, RemoteFile};
 use crate::facts_cache::{Facts, Namespace};
 use crate::range_source::{MemberFailure, RangeSource, ReadHandle};
@@ -60,10 +60,6 @@ impl Root {
         }
     }
 
-    pub(super) fn redirects_too_often(&self) -> RequestError {
-        RequestError::protocol_error(format!("{} redirects too often", self.host()))
-    }
-
     /// Checks that an answer to a read is not a refusal.
     pub(super) fn check_part(&self, connection: &RootConnection, head: &AnswerHead, bytes: &[u8]) -> RootResult<()> {
         if matches!(head.status, Status::Ok | Status::Partial) {
@@ -103,6 +99,14 @@ pub(super) struct RootFile {
     at: Mutex<Option<RootTarget>>,
 }
 
+/// Where a file is open.
+enum OpenAt {
+    /// On this connection.
+    Here(Box<RootConnection>, FileHandle),
+    /// Not yet: another server has it.
+    Elsewhere(RootTarget),
+}
+
 impl RootFile {
     pub fn new(root: &Root, path: &RelPath, facts: Facts) -> RootFile {
         static LAST: AtomicU64 = AtomicU64::new(0);
@@ -112,29 +116,39 @@ impl RootFile {
 
     /// A connection on which the file is open.
     fn connection(&self) -> RootResult<(RootConnection, FileHandle)> {
-        let server = &self.root.0.server;
         let known = self.at.lock().clone();
-        let mut to = known.unwrap_or_else(|| server.origin());
-        for _ in 0..=REDIRECTS_MAX {
-            let (mut connection, _) = server.connection(&to)?;
-            if let Some(handle) = connection.files.get(&self.number) {
-                let handle = *handle;
-                return Ok((connection, handle));
-            }
-            match self.root.open_on(&mut connection, &self.path, &to)? {
-                Opening::Opened(open) => {
-                    self.check(&open)?;
-                    self.note_open(&mut connection, open.file)?;
-                    *self.at.lock() = Some(to);
-                    return Ok((connection, open.file));
+        let mut chain = RedirectChain::new(self.root.0.server.origin(), known);
+        loop {
+            match self.connection_to(chain.to()) {
+                Ok(OpenAt::Here(connection, file)) => {
+                    *self.at.lock() = Some(chain.to().clone());
+                    return Ok((*connection, file));
                 }
-                Opening::Elsewhere(next) => {
-                    server.keep(connection);
-                    to = next;
-                }
+                Ok(OpenAt::Elsewhere(next)) => chain.follow(next)?,
+                Err(error) => chain.go_back(error)?,
             }
         }
-        Err(self.root.redirects_too_often())
+    }
+
+    /// A connection to a server on which the file is open, or the server that this one names.
+    fn connection_to(&self, to: &RootTarget) -> RootResult<OpenAt> {
+        let server = &self.root.0.server;
+        let (mut connection, _) = server.connection(to)?;
+        if let Some(handle) = connection.files.get(&self.number) {
+            let handle = *handle;
+            return Ok(OpenAt::Here(Box::new(connection), handle));
+        }
+        match self.root.open_on(&mut connection, &self.path, to)? {
+            Opening::Opened(open) => {
+                self.check(&open)?;
+                self.note_open(&mut connection, open.file)?;
+                Ok(OpenAt::Here(Box::new(connection), open.file))
+            }
+            Opening::Elsewhere(next) => {
+                server.keep(connection);
+                Ok(OpenAt::Elsewhere(next))
+            }
+        }
     }
 
     /// Keeps a file open on a connection, and closes another one if there are many.

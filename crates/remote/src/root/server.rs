@@ -10,13 +10,12 @@ use xroot::{Malformed, RootPath, RootRequest};
 
 use super::RootSettings;
 use super::connection::{self, RootConnection, RootReply, RootTarget};
+use super::redirect_chain::RedirectChain;
 use crate::request_error::RequestError;
 use crate::retries::Retries;
 
 /// Idle connections that are kept.
 const IDLE_MAX: usize = 32;
-/// Redirects of one request.
-pub(super) const REDIRECTS_MAX: usize = 16;
 
 /// A server, with its idle connections.
 pub(super) struct RootServer {
@@ -60,7 +59,7 @@ impl RootServer {
 
     /// The server itself, as a target.
     pub fn origin(&self) -> RootTarget {
-        RootTarget { host: self.host.clone(), port: self.port, parameters: String::new() }
+        RootTarget { host: self.host.clone(), port: self.port, is_secure: self.is_secure, parameters: String::new() }
     }
 
     /// Connects to a server: to one that another names, only where redirects are followed to.
@@ -70,7 +69,7 @@ impl RootServer {
             Some(origin) if !is_origin => self.settings.redirects.dialer(&self.settings.dialer, *origin),
             _ => self.settings.dialer.clone(),
         };
-        let connection = RootConnection::open(&self.settings, &dialer, to, self.is_secure)?;
+        let connection = RootConnection::open(&self.settings, &dialer, to, self.is_secure || to.is_secure)?;
         if is_origin {
             let _ = self.origin_address.set(connection.conn.peer());
         }
@@ -153,15 +152,16 @@ impl RootServer {
     /// # Errors
     /// As [`RootServer::ask`].
     pub fn ask_once(&self, request: &RootRequest) -> Result<(RootConnection, Vec<u8>), RequestError> {
-        let mut to = self.origin();
-        for _ in 0..=REDIRECTS_MAX {
-            let redirected = with_parameters(request, &to);
+        let mut chain = RedirectChain::new(self.origin(), None);
+        loop {
+            let to = chain.to();
+            let redirected = with_parameters(request, to);
             let request = redirected.as_ref().unwrap_or(request);
-            let (mut connection, was_used) = self.connection(&to)?;
+            let (mut connection, was_used) = self.connection(to)?;
             let reply = match connection.ask(request) {
                 // A kept connection may be dead. A request that changes something is not repeated: it may have had its effect.
                 Err(failed) if was_used && failed.status.is_none() && !changes(request) => {
-                    connection = self.connect(&to)?;
+                    connection = self.connect(to)?;
                     connection.ask(request)?
                 }
                 other => other?,
@@ -170,11 +170,10 @@ impl RootServer {
                 RootReply::Done(body) => return Ok((connection, body)),
                 RootReply::Elsewhere(next) => {
                     self.keep(connection);
-                    to = next;
+                    chain.follow(next)?;
                 }
             }
         }
-        Err(RequestError::protocol_error(format!("{}:{} redirects too often", self.host, self.port)))
     }
 }
 
@@ -208,11 +207,13 @@ mod tests {
 
     #[test]
     fn parameters_of_a_redirect_go_with_the_path() {
-        let to = |text: &str| RootTarget { host: "h".into(), port: 1, parameters: text.into() };
+        let to = |text: &str| RootTarget { host: "h".into(), port: 1, is_secure: false, parameters: text.into() };
         let place = RootPath::parse(b"/data/f?a=1").unwrap();
         let open = RootRequest::Open { place, mode: 0, options: 16 };
         let Some(RootRequest::Open { place, .. }) = with_parameters(&open, &to("tried=x&b=2")) else { panic!() };
         assert_eq!(place.to_bytes(), b"/data/f?a=1&tried=x&b=2");
+        let Some(RootRequest::Open { place, .. }) = with_parameters(&open, &to("a=2")) else { panic!() };
+        assert_eq!(place.to_bytes(), b"/data/f?a=2", "the value of the redirect counts");
         assert_eq!(with_parameters(&open, &to("")), None);
         assert_eq!(with_parameters(&RootRequest::Ping, &to("b=2")), None);
     }

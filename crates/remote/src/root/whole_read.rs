@@ -16,7 +16,7 @@ use xroot::{QueryKind, RootRequest, Status, StreamId, pages};
 use super::Root;
 use super::connection::{AnswerPart, RootConnection, RootReply, RootResult};
 use super::reading::{Opening, REPEATS_MAX, REQUEST_BYTES};
-use super::server::REDIRECTS_MAX;
+use super::redirect_chain::RedirectChain;
 use crate::ahead::AHEAD;
 use crate::request_error::RequestError;
 
@@ -94,10 +94,10 @@ impl Root {
     }
 
     fn try_open_whole(&self, path: &RelPath) -> RootResult<WholeRead> {
-        let mut to = self.0.server.origin();
-        for _ in 0..=REDIRECTS_MAX {
-            let (mut connection, _) = self.0.server.connection(&to)?;
-            match self.open_on(&mut connection, path, &to)? {
+        let mut chain = RedirectChain::new(self.0.server.origin(), None);
+        loop {
+            let (mut connection, _) = self.0.server.connection(chain.to())?;
+            match self.open_on(&mut connection, path, chain.to())? {
                 Opening::Opened(open) => {
                     let facts = open.facts.ok_or_else(|| self.wrong("a file without its size"))?;
                     if facts.is_dir() {
@@ -106,10 +106,9 @@ impl Root {
                     let (root, path) = (self.clone(), path.clone());
                     return Ok(WholeRead { root, path, connection, file: open.file, size: facts.size });
                 }
-                Opening::Elsewhere(next) => to = next,
+                Opening::Elsewhere(next) => chain.follow(next)?,
             }
         }
-        Err(self.redirects_too_often())
     }
 }
 
