@@ -96,16 +96,6 @@ impl ConfiguredMovers {
         ConfiguredMovers { addresses, keys, timeouts, observer, next: AtomicUsize::new(0) }
     }
 
-    /// The addresses of the movers.
-    pub fn addresses(&self) -> &[HostPort] {
-        &self.addresses
-    }
-
-    /// The keys that the movers issued, each for one export.
-    pub fn keys(&self) -> &[AccessKey] {
-        &self.keys
-    }
-
     /// Chooses the movers of one job.
     fn chosen(&self) -> Vec<HostPort> {
         // A client dials no more addresses than this.

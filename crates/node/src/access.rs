@@ -38,6 +38,7 @@ pub(crate) use self::resolved_path::{RENAME_STAYS, ResolvedPath, check_name};
 use crate::config::NodeConfig;
 use crate::exports::ServedExport;
 use crate::locks::Locks;
+use crate::movers::RootMovers;
 use crate::scratch::ScratchPlaces;
 use crate::tape::TapeLibrary;
 use crate::test_service::Audit;
@@ -281,6 +282,11 @@ impl AccessControl {
     /// The movers of this node, if it has any.
     pub fn movers(&self) -> Option<Arc<ConfiguredMovers>> {
         self.live.load_full().movers.clone()
+    }
+
+    /// The movers that clients of XRootD's protocol are sent to, if there are any.
+    pub fn root_movers(&self) -> Option<Arc<RootMovers>> {
+        self.live.load_full().root_movers.clone()
     }
 
     /// The history of paths that earlier transfers recorded.

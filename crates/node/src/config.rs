@@ -13,6 +13,7 @@ use rustls::RootCertStore;
 use serve::tls::Certificate;
 
 use crate::exports::Export;
+use crate::movers::RootMovers;
 use crate::networks::Networks;
 use crate::origins::Origins;
 use crate::responders::Responders;
@@ -27,6 +28,8 @@ pub struct NodeConfig {
     pub advertise: Vec<SocketAddr>,
     /// Movers: node processes with the same exports that take streams of this node's transfers.
     pub movers: Option<Arc<ConfiguredMovers>>,
+    /// Movers that clients of XRootD's protocol are sent to.
+    pub root_movers: Option<Arc<RootMovers>>,
     /// The exports.
     pub exports: Vec<Export>,
     /// The rights of anonymous clients on every export; none where they have no right.
@@ -66,6 +69,7 @@ impl NodeConfig {
             listen,
             advertise: Vec::new(),
             movers: None,
+            root_movers: None,
             exports: Vec::new(),
             anonymous: None,
             grants: Grants::default(),

@@ -57,7 +57,7 @@ mod unfinished;
 pub use config::{ExerciseConfig, NodeConfig, WebConfig};
 pub use error::NodeError;
 pub use exports::{Export, ExportError};
-pub use movers::movers;
+pub use movers::{RootMovers, movers};
 pub use networks::Networks;
 pub use node::{Node, NodeJobs, Stop};
 pub use origins::Origins;

@@ -1,4 +1,4 @@
-//! The movers of this node, and the log of what happens to them.
+//! The movers of this node, and the log of what happens to them; and those that clients of XRootD's protocol are sent to.
 
 use std::sync::Arc;
 
@@ -18,4 +18,13 @@ pub fn movers(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts) -> 
         MoverEvent::Left(why, false) => tracing::warn!(%mover, why, "the mover is left out of a job"),
     };
     Arc::new(ConfiguredMovers::new(at, keys, timeouts, Box::new(log)))
+}
+
+/// Movers that clients of XRootD's protocol are sent to.
+#[derive(Clone, Debug)]
+pub struct RootMovers {
+    /// Their addresses, as clients know them.
+    pub addresses: Vec<HostPort>,
+    /// The keys that they issued, each for one export that they share with this node.
+    pub keys: Arc<[AccessKey]>,
 }

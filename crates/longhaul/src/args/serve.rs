@@ -38,6 +38,13 @@ pub struct Serve {
     /// it out, and the job continues.
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',')]
     pub peers: Vec<String>,
+    /// Send clients of XRootD's protocol that open a large file for reading, over TLS, to these movers in turn; separated by commas
+    ///
+    /// HOST is a name that clients can reach, for which the mover has a certificate that they trust. Each mover permits macaroons
+    /// (`[macaroons]` in its access.toml), and this node has its keys, as for --peers. Files of less than 64 MiB, and files that are
+    /// written, stay here.
+    #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',')]
+    pub root_movers: Vec<String>,
     /// Admit clients without a credential: `ro` to read, `rw` to write as well if the export allows it
     #[arg(long, value_name = "ro|rw")]
     pub anonymous: Option<Anonymous>,

@@ -12,6 +12,7 @@ use rustix::fs::{Access as AccessMode, access};
 use crate::config::NodeConfig;
 use crate::error::NodeError;
 use crate::exports::{Export, ExportError, ServedExport};
+use crate::movers::RootMovers;
 use crate::networks::Networks;
 use crate::policy_file::PolicyFile;
 use crate::scratch::{EXPORT, ScratchPlaces};
@@ -29,6 +30,8 @@ pub(crate) struct LiveConfiguration {
     pub advertise: Vec<SocketAddr>,
     /// The movers of this node.
     pub movers: Option<Arc<ConfiguredMovers>>,
+    /// The movers that clients of XRootD's protocol are sent to.
+    pub root_movers: Option<Arc<RootMovers>>,
     /// The audit of the host's settings, for principals with a key.
     pub audit: Option<Audit>,
     /// The networks that may read the metrics of this node without a key, also in clear.
@@ -66,6 +69,7 @@ impl LiveConfiguration {
             policy,
             advertise: config.advertise.clone(),
             movers: config.movers.clone(),
+            root_movers: config.root_movers.clone(),
             audit: config.audit,
             metrics: config.metrics.clone(),
             certificate_ends: certificate_expiry(config),

@@ -36,6 +36,8 @@ pub(crate) struct NativeCopy {
     address: SocketAddr,
     plain: bool,
     job: Uuid,
+    /// Checks every address that is dialled: the other node may advertise further ones.
+    guard: Arc<web::client::Guard>,
 }
 
 /// The result of a native copy.
@@ -46,9 +48,15 @@ pub(crate) struct CopyResult {
 
 impl NativeCopy {
     /// The copy of the file that a key is for; the other node has sent it from `address`. With `plain`, payload may go in clear.
-    pub fn new(key: AccessKey, place: NodePlace, address: SocketAddr, plain: bool, job: Uuid) -> NativeCopy {
+    pub fn new(
+        (key, place): (AccessKey, NodePlace),
+        address: SocketAddr,
+        plain: bool,
+        job: Uuid,
+        guard: Arc<web::client::Guard>,
+    ) -> NativeCopy {
         let at = HostPort { host: address.ip().to_canonical().to_string(), port: address.port() };
-        NativeCopy { key, place, at, address, plain, job }
+        NativeCopy { key, place, at, address, plain, job, guard }
     }
 
     /// The address of the other node.
@@ -59,8 +67,9 @@ impl NativeCopy {
     fn session(&self) -> engine::Result<Session> {
         let trust = Trust::Fingerprints(vec![self.key.node]);
         let keys = std::slice::from_ref(&self.key);
-        // The guard has checked this address when the key was requested.
-        Session::connect(&self.at, &Connect { plain: self.plain, ..Connect::new(trust, keys)? })
+        let guard = Arc::clone(&self.guard);
+        let guard: Arc<engine::dial::Guard> = Arc::new(move |ip| guard(&SocketAddr::new(ip, 0)));
+        Session::connect(&self.at, &Connect { plain: self.plain, guard: Some(guard), ..Connect::new(trust, keys)? })
     }
 
     fn run(
@@ -141,7 +150,7 @@ impl NativeCopy {
         };
         let ends = Ends::Pull { sources: vec![self.place.clone()], target: &make };
         let copied = self.run(&context.services, &context.holder, progress, ends, replace)?;
-        context.keep_digests(&copied.digests);
+        context.keep_digests(&copied);
         Ok(copied)
     }
 
@@ -174,10 +183,12 @@ pub(crate) struct NativeContext<'a> {
 }
 
 impl NativeContext<'_> {
-    /// Keeps the digests of the file that was copied to this node.
-    fn keep_digests(&self, digests: &[Digest]) {
+    /// Keeps the digests of the file that was copied to this node, unless another one of another size has its name already.
+    fn keep_digests(&self, CopyResult { bytes, digests }: &CopyResult) {
         let ResolvedPath { store, path, .. } = self.resolved;
-        if let Ok((stat, source)) = store.open(path).and_then(|source| Ok((source.stat()?, source))) {
+        if let Ok((stat, source)) = store.open(path).and_then(|source| Ok((source.stat()?, source)))
+            && stat.meta.size == *bytes
+        {
             let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
             self.services.digests.keep(&*source, stat.identity, stamp, digests);
         }

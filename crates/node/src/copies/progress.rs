@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use engine::control::Control;
@@ -70,7 +69,7 @@ pub(crate) struct CopyProgress {
     next_number: AtomicU64,
     cancelled: AtomicBool,
     /// The native copy that moves the bytes, if one does.
-    native: OnceLock<Control>,
+    native: Mutex<Option<Control>>,
     moved: AtomicBool,
     tag: Option<FlowTag>,
     /// The meter of this copy, and whether this node sends.
@@ -193,17 +192,20 @@ impl CopyProgress {
 
     /// Sets the native copy that moves the bytes; it ends when this copy is cancelled.
     pub fn set_native(&self, control: &Control) {
-        let control = self.native.get_or_init(|| control.clone());
+        let mut native = self.native.lock();
         if self.is_cancelled() {
             control.cancel();
         }
+        *native = Some(control.clone());
     }
 
     /// Cancels the copy and shuts down every connection.
     pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Release);
-        if let Some(control) = self.native.get() {
-            control.cancel();
+        {
+            // Under the lock: a native copy that begins meanwhile notices it.
+            let native = self.native.lock();
+            self.cancelled.store(true, Ordering::Release);
+            native.iter().for_each(Control::cancel);
         }
         for (socket, _) in self.connections().values() {
             let _ = socket.shutdown(Shutdown::Both);

@@ -358,10 +358,11 @@ impl RootConnection {
         session.end_streams();
         for file in session.files.take_all() {
             if let RootFile::Pulled(pulled) = &*file {
-                pulled.cancel();
-                let reason = "the connection broke before the file was closed; the third-party copy ends";
+                let is_in_place = pulled.end();
+                let reason = "the connection broke before the file was closed; the third-party copy has ended";
+                let (status, reason) = if is_in_place { (200, None) } else { (0, Some(reason)) };
                 let (written, source) = (pulled.file().lock(), pulled.source_shown());
-                let entry = LoggedAction { status: 0, reason: Some(reason), ..written.logged_action() };
+                let entry = LoggedAction { status, reason, ..written.logged_action() };
                 self.log(&LoggedAction { other: Some(&source), ..entry });
             }
             if let Ok(RootFile::Written(file)) = Arc::try_unwrap(file) {

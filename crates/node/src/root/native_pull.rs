@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use authn::Principal;
 use model::Refusal;
@@ -26,11 +27,23 @@ pub(super) struct FetchedFile {
     pub principal: Arc<Principal>,
     pub export: String,
     pub path: RelPath,
+    /// A key to it was given: each open of it gives one.
+    pub has_given_key: AtomicBool,
+}
+
+impl FetchedFile {
+    pub fn new(principal: &Arc<Principal>, export: &str, path: &RelPath) -> FetchedFile {
+        let (principal, export, path) = (Arc::clone(principal), export.to_owned(), path.clone());
+        FetchedFile { principal, export, path, has_given_key: AtomicBool::new(false) }
+    }
 }
 
 /// Answers with a key that reads this one file.
 pub(super) fn delegate(service: &RootService, file: &FetchedFile) -> RootOutcome<RootAnswer> {
-    let FetchedFile { principal, export, path } = file;
+    let FetchedFile { principal, export, path, has_given_key } = file;
+    if has_given_key.swap(true, Ordering::Relaxed) {
+        return Err(refuse(ErrorCode::NotAuthorized, "a key to this file was given already; open it again"));
+    }
     let key = service.services.access.delegate(&principal.access, export, path, None, false);
     let key = key.map_err(|refusal| refuse(ErrorCode::Overloaded, refusal.reason))?;
     let reply = serde_json::to_vec(&KeyReply::new(&key, export.clone(), path)).map_err(io::Error::from)?;
@@ -38,11 +51,11 @@ pub(super) fn delegate(service: &RootService, file: &FetchedFile) -> RootOutcome
 }
 
 /// The native copy of an open file; none if its server is no node, or delegates no key.
-pub(super) fn request(source: &mut WholeRead) -> Option<NativeCopy> {
+pub(super) fn request(service: &RootService, source: &mut WholeRead) -> Option<NativeCopy> {
     let answer = source.ask_about(KEY_FOR_COPY).ok()?;
     let reply: KeyReply = serde_json::from_slice(&answer).ok()?;
-    let (key, place) = reply.read()?;
-    Some(NativeCopy::new(key, place, source.peer(), !source.is_secure(), JobId::random().0))
+    let guard = Arc::clone(&service.dialling.load().guard);
+    Some(NativeCopy::new(reply.read()?, source.peer(), !source.is_secure(), JobId::random().0, guard))
 }
 
 /// Gets a file. Returns its size when it has its name; none if the copy could not begin.

@@ -8,6 +8,7 @@ use auth::Action;
 use authn::Principal;
 use model::{Kind, RelPath};
 use parking_lot::Mutex;
+use store::{Source, Stat};
 use xroot::answer::OpenAnswer;
 use xroot::codes::open_options;
 use xroot::head::FileHandle;
@@ -19,7 +20,7 @@ use super::connection::RootConnection;
 use super::failure::{self, RootFailure, RootOutcome, refuse};
 use super::files::{ReadFile, RootFile};
 use super::log::LoggedAction;
-use super::mover_redirects;
+use super::mover_redirects::{FILE_BYTES_MIN, LargeFile, REDIRECTED};
 use super::native_pull::FetchedFile;
 use super::pulled_file::{self, PulledFile};
 use super::resolved::{ExportPath, Resolved, export_and_path};
@@ -41,6 +42,29 @@ const WRITING: u16 =
 fn named_export(place: &RootPath) -> RootOutcome<(String, RelPath)> {
     let found = export_and_path(&place.path)?;
     found.ok_or_else(|| refuse(ErrorCode::NotFile, "the root holds exports; name one: /EXPORT/PATH"))
+}
+
+/// A file of a store, open for reading.
+struct OpenedSource {
+    source: Arc<dyn Source>,
+    stat: Stat,
+}
+
+/// Opens a file of a store for reading.
+///
+/// # Errors
+/// It is no file, or the store cannot open it.
+fn open_source(place: &RootPath, resolved: &Resolved) -> RootOutcome<OpenedSource> {
+    let ResolvedPath { store, path, .. } = &resolved.at;
+    if store.is_dir(path) {
+        return Err(refuse(ErrorCode::IsDirectory, format!("/{} is a directory", place.path)));
+    }
+    let source = store.open(path)?;
+    let stat = source.stat()?;
+    if stat.meta.kind != Kind::File {
+        return Err(refuse(ErrorCode::NotFile, format!("/{} is not a file", place.path)));
+    }
+    Ok(OpenedSource { source, stat })
 }
 
 impl RootConnection {
@@ -112,10 +136,12 @@ impl RootConnection {
                 let (export, path) = named_export(place)?;
                 let here = ExportPath { export: export.clone(), path: path.as_bytes().to_vec() };
                 let principal = self.service.announced.take(&key, &here, self.peer.ip())?;
-                let fetched =
-                    FetchedFile { principal: Arc::clone(&principal), export: export.clone(), path: path.clone() };
+                let fetched = FetchedFile::new(&principal, &export, &path);
                 let resolved = self.resolve_for(principal, Action::Read, (export, path), "open")?;
-                RootFile::Read(Box::new(ReadFile { fetched_for: Some(fetched), ..self.open_to_read(place, resolved)? }))
+                RootFile::Read(Box::new(ReadFile {
+                    fetched_for: Some(fetched),
+                    ..self.open_to_read(place, &resolved)?
+                }))
             }
             None | Some(CopyRole::Placement) if writes => {
                 let written = self.open_to_write(place, mode, options)?;
@@ -124,12 +150,14 @@ impl RootConnection {
             }
             None | Some(CopyRole::Placement) => {
                 let resolved = self.resolve(Action::Read, place, "open")?;
-                let here = resolved.place.clone();
-                let file = self.open_to_read(place, resolved)?;
-                if let Some(redirect) = self.redirect(place, &here, &file) {
+                let opened = open_source(place, &resolved)?;
+                // A client that asks where the source of a copy is gets an answer here: movers do not know the copy.
+                if role.is_none()
+                    && let Some(redirect) = self.redirect(place, &resolved, &opened.stat)
+                {
                     return Ok(redirect);
                 }
-                RootFile::Read(Box::new(file))
+                RootFile::Read(Box::new(self.file_to_read(place, &resolved.principal, opened)))
             }
             Some(_) => {
                 let reason = "a third-party copy writes its target and reads its source";
@@ -150,7 +178,7 @@ impl RootConnection {
     ) -> RootOutcome<RootFile> {
         let resolved = self.resolve(Action::Read, place, "open")?;
         let copy = AnnouncedCopy { principal: Arc::clone(&resolved.principal), place: resolved.place.clone(), target };
-        let file = self.open_to_read(place, resolved)?;
+        let file = self.open_to_read(place, &resolved)?;
         self.service.announced.add(key, copy, lifetime_s)?;
         Ok(RootFile::Read(Box::new(file)))
     }
@@ -166,45 +194,43 @@ impl RootConnection {
         Ok(RootFile::Pulled(Arc::new(PulledFile::new(file, source, address)?)))
     }
 
-    fn open_to_read(&self, place: &RootPath, resolved: Resolved) -> RootOutcome<ReadFile> {
-        let ResolvedPath { store, path, .. } = &resolved.at;
-        if store.is_dir(path) {
-            return Err(refuse(ErrorCode::IsDirectory, format!("/{} is a directory", place.path)));
-        }
-        let source = store.open(path)?;
-        let stat = source.stat()?;
-        if stat.meta.kind != Kind::File {
-            return Err(refuse(ErrorCode::NotFile, format!("/{} is not a file", place.path)));
-        }
-        Ok(ReadFile {
-            source,
-            stat,
+    fn open_to_read(&self, place: &RootPath, resolved: &Resolved) -> RootOutcome<ReadFile> {
+        let opened = open_source(place, resolved)?;
+        Ok(self.file_to_read(place, &resolved.principal, opened))
+    }
+
+    fn file_to_read(&self, place: &RootPath, principal: &Principal, opened: OpenedSource) -> ReadFile {
+        ReadFile {
+            source: opened.source,
+            stat: opened.stat,
             shown: format!("/{}", place.path),
-            meter: self.meter(&resolved.principal),
+            meter: self.meter(principal),
             opened: Instant::now(),
             sent_bytes: AtomicU64::new(0),
             fetched_for: None,
             _flow: self.flow(place, true),
-        })
+        }
     }
 
-    /// Sends the client to a mover, if the node has movers and the file is large. In clear a mover takes no macaroon.
-    fn redirect(&self, place: &RootPath, here: &ExportPath, file: &ReadFile) -> Option<RootAnswer> {
-        let movers = self.service.services.access.movers()?;
-        if !self.login.is_tls() || file.stat.meta.size < mover_redirects::FILE_BYTES_MIN {
+    /// Sends the client to a mover, if the node has movers for such clients and the file is large. In clear a mover takes no macaroon.
+    fn redirect(&self, place: &RootPath, resolved: &Resolved, stat: &Stat) -> Option<RootAnswer> {
+        let movers = self.service.services.access.root_movers()?;
+        if !self.login.is_tls() || stat.meta.size < FILE_BYTES_MIN || place.parameter(REDIRECTED).is_some() {
             return None;
         }
+        let began = Instant::now();
         let tried = place.parameter("tried").unwrap_or_default();
-        let authorities = &self.service.dialling.load().tls;
-        let redirect = self.service.mover_redirects.choose(&movers, authorities, here, &tried)?;
+        let dialling = self.service.dialling.load();
+        let file = LargeFile { place: &resolved.place, meta: &stat.meta, expires: resolved.principal.access.expires() };
+        let redirect = self.service.mover_redirects.choose(&movers, &dialling.tls, &file, &tried)?;
         self.log(&LoggedAction {
             action: "redirect",
-            target: &file.shown,
+            target: &format!("/{}", place.path),
             other: Some(&redirect.mover.to_string()),
             status: 307,
             reason: None,
             bytes: 0,
-            began: file.opened,
+            began,
         });
         Some(redirect.answer())
     }

@@ -4,11 +4,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::checksum::Digest;
 use model::{Algorithm, RelPath};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use remote::root::{ReadInterrupter, RootSettings, WholeRead};
 use remote::{Redirects, Root};
 use web::Dialer;
@@ -28,6 +28,8 @@ const COPIES_MAX: usize = 64;
 /// Timeout for a connection to a source, and for a byte of it: the file may have to come from tape.
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_secs(600);
+/// The longest wait for a cancelled copy: its storage may be stuck.
+const END_WITHIN: Duration = Duration::from_secs(30);
 
 /// A file that the node gets from another server.
 pub(super) struct PulledFile {
@@ -36,6 +38,8 @@ pub(super) struct PulledFile {
     size: Option<u64>,
     checksum: Option<Digest>,
     state: Mutex<PullState>,
+    /// Notified when the copy has ended.
+    ended: Condvar,
     progress: CopyProgress,
     /// Ends the read of the source, while it runs.
     interrupter: Mutex<Option<ReadInterrupter>>,
@@ -160,6 +164,7 @@ impl PulledFile {
             size: source.size,
             checksum: source.checksum.as_deref().map_or(Ok(None), stated_digest)?,
             state: Mutex::default(),
+            ended: Condvar::new(),
             progress: CopyProgress::default(),
             interrupter: Mutex::default(),
         })
@@ -187,6 +192,15 @@ impl PulledFile {
         self.interrupter.lock().iter().for_each(ReadInterrupter::interrupt);
     }
 
+    /// Ends the copy, and waits until that has happened. Returns whether the file has its name all the same.
+    pub fn end(&self) -> bool {
+        self.cancel();
+        let mut state = self.state.lock();
+        let deadline = Instant::now() + END_WITHIN;
+        while matches!(*state, PullState::Running) && !self.ended.wait_until(&mut state, deadline).timed_out() {}
+        matches!(*state, PullState::Ended(Ok(CopiedFile::Named)))
+    }
+
     fn is_cancelled(&self, service: &RootService) -> bool {
         self.progress.is_cancelled() || service.services.is_stopping()
     }
@@ -196,10 +210,11 @@ impl PulledFile {
     /// # Errors
     /// It has not, or the store cannot commit the file.
     pub fn commit(&self, service: &RootService) -> RootOutcome<()> {
-        self.cancel();
+        if self.end() {
+            return Ok(());
+        }
         match &*self.state.lock() {
-            PullState::Ended(Ok(CopiedFile::Unnamed)) => self.file.lock().commit(service),
-            PullState::Ended(Ok(CopiedFile::Named)) => Ok(()),
+            PullState::Ended(Ok(_)) => self.file.lock().commit(service),
             PullState::Ended(Err((code, reason))) => Err(refuse(*code, reason.clone())),
             PullState::Open | PullState::Agreed | PullState::Running => {
                 Err(refuse(ErrorCode::Cancelled, "the file was closed before its third-party copy had ended"))
@@ -245,6 +260,7 @@ impl PulledFile {
             Err((code, reason)) => failure::answer(*code, reason),
         };
         *self.state.lock() = PullState::Ended(ended);
+        self.ended.notify_all();
         answer
     }
 
@@ -291,8 +307,8 @@ impl PulledFile {
         }
         // The native engine would give the file its name before the checksum that the client stated can be compared.
         if self.checksum.is_none()
-            && let Some(copy) = native_pull::request(&mut source)
-            && self.copy_natively(service, &copy)?
+            && let Some(copy) = native_pull::request(service, &mut source)
+            && self.copy_natively(service, &copy, source.size())?
         {
             return Ok(CopiedFile::Named);
         }
@@ -300,11 +316,19 @@ impl PulledFile {
         Ok(CopiedFile::Unnamed)
     }
 
-    /// Gets the file by the native engine; `false` if that could not begin.
-    fn copy_natively(&self, service: &RootService, copy: &NativeCopy) -> RootOutcome<bool> {
+    /// Gets the file, which has this size, by the native engine; `false` if that could not begin.
+    fn copy_natively(&self, service: &RootService, copy: &NativeCopy, size: u64) -> RootOutcome<bool> {
         let destination = self.file.lock().destination();
-        let Some(bytes) = native_pull::run(copy, service, &destination, &self.progress)? else { return Ok(false) };
-        self.file.lock().received(bytes);
+        let copied = native_pull::run(copy, service, &destination, &self.progress);
+        self.file.lock().received(self.progress.bytes());
+        let Some(bytes) = copied? else { return Ok(false) };
+        self.file.lock().count_file();
+        if bytes != size {
+            let reason = format!(
+                "the source was replaced while it was copied: it had {size} bytes, and the file that is in place now has {bytes}"
+            );
+            return Err(refuse(ErrorCode::Conflict, reason));
+        }
         Ok(true)
     }
 

@@ -269,8 +269,13 @@ impl WrittenFile {
         let _name_lock = services.unfinished.lock_name(&self.at);
         let finish = new_file::finish(self.size, self.mode, now(), self.was_there);
         new_file::commit(&services.digests, &self.at, &*self.sink.0, &finish, &made)?;
-        self.meter.file_received();
+        self.count_file();
         Ok(())
+    }
+
+    /// Counts a file that has its name.
+    pub fn count_file(&self) {
+        self.meter.file_received();
     }
 
     /// Notes pages of a request that have wrong checksums, and forgets those that have come again.

@@ -43,6 +43,11 @@ impl RootTarget {
         xroot::url::authority(&self.host, self.port)
     }
 
+    /// Whether its parameters have a credential.
+    fn has_credential(&self) -> bool {
+        self.parameters.split('&').any(|pair| pair.starts_with("authz="))
+    }
+
     /// A path with the parameters that go with it.
     pub fn add_parameters(&self, place: RootPath) -> RootPath {
         let pairs = self.parameters.split('&').filter_map(|pair| pair.split_once('='));
@@ -96,7 +101,8 @@ impl RootConnection {
         let RootTarget { host, port, .. } = to;
         let authority = to.authority();
         let mut conn = dialer.dial_clear(host, *port)?;
-        let token = (settings.token)().map_err(RequestError::config_error)?;
+        // A server to which a redirect leads with a credential of its own needs no other one, and might reject it.
+        let token = if to.has_credential() { None } else { (settings.token)().map_err(RequestError::config_error)? };
         let client = ClientSettings {
             tls: if is_secure { TlsWish::Always } else { TlsWish::IfServerWants },
             user: user_name(),

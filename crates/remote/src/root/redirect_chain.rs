@@ -10,16 +10,21 @@ const REDIRECTS_MAX: usize = 16;
 pub(super) struct RedirectChain {
     origin: RootTarget,
     to: RootTarget,
+    /// Whether the present server is one that was known to have the file: what it was told then may be out of date.
+    is_known: bool,
     /// The hosts that were named and could not be reached, or refused.
     tried: Vec<String>,
+    /// Why the first of them failed.
+    first_failure: Option<RequestError>,
     redirects: usize,
 }
 
 impl RedirectChain {
     /// A request that begins at the first server, or at one that is known to have the file.
     pub fn new(origin: RootTarget, known: Option<RootTarget>) -> RedirectChain {
+        let is_known = known.is_some();
         let to = known.unwrap_or_else(|| origin.clone());
-        RedirectChain { origin, to, tried: Vec::new(), redirects: 0 }
+        RedirectChain { origin, to, is_known, tried: Vec::new(), first_failure: None, redirects: 0 }
     }
 
     /// The server to ask now.
@@ -38,17 +43,23 @@ impl RedirectChain {
             return Err(RequestError::protocol_error(why));
         }
         self.to = next;
+        self.is_known = false;
         Ok(())
     }
 
-    /// Goes back to the first server, and tells it which hosts have failed.
+    /// Goes back to the first server, and tells it which hosts have failed; the server that was known before may be named once more.
     ///
     /// # Errors
-    /// The first server itself has failed (`error`), or there were too many redirects.
+    /// The first server itself has failed, or there were too many redirects. The failure of the first host that it named says more than its
+    /// own.
     pub fn go_back(&mut self, error: RequestError) -> RootResult<()> {
         if self.to.authority() == self.origin.authority() {
-            return Err(error);
+            return Err(self.first_failure.take().unwrap_or(error));
         }
+        if self.is_known {
+            return self.follow(self.origin.clone());
+        }
+        self.first_failure.get_or_insert(error);
         self.tried.push(std::mem::take(&mut self.to.host));
         let parameters = format!("tried={}", self.tried.join(","));
         self.follow(RootTarget { parameters, ..self.origin.clone() })
@@ -76,7 +87,19 @@ mod tests {
             chain.go_back(failed()).unwrap();
             assert_eq!((chain.to().host.as_str(), chain.to().parameters.as_str()), ("head", tried));
         }
-        assert!(chain.go_back(failed()).is_err(), "the failure of the first server is that of the request");
+        let failure = chain.go_back(RequestError::config_error("nobody is left")).unwrap_err();
+        assert!(format!("{failure:?}").contains("refused"), "{failure:?}: that of the first mover");
+        assert!(RedirectChain::new(target("head"), None).go_back(failed()).is_err());
+    }
+
+    #[test]
+    fn a_server_that_was_known_may_be_named_again() {
+        let mut chain = RedirectChain::new(target("head"), Some(target("m1")));
+        chain.go_back(failed()).unwrap();
+        assert_eq!(chain.to(), &target("head"), "its permission may have expired");
+        chain.follow(target("m1")).unwrap();
+        chain.go_back(failed()).unwrap();
+        assert_eq!(chain.to().parameters, "tried=m1");
     }
 
     #[test]

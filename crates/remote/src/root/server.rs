@@ -83,10 +83,12 @@ impl RootServer {
     /// The server cannot be reached, or refuses the login.
     pub fn connection(&self, to: &RootTarget) -> Result<(RootConnection, bool), RequestError> {
         let authority = to.authority();
+        let is_secure = self.is_secure || to.is_secure;
+        let fits = |one: &RootConnection| one.authority == authority && (one.is_secure || !is_secure);
         loop {
             let kept = {
                 let mut idle = self.idle.lock();
-                idle.iter().rposition(|one| one.authority == authority).map(|at| idle.swap_remove(at))
+                idle.iter().rposition(fits).map(|at| idle.swap_remove(at))
             };
             match kept {
                 // A connection that is closed, or has bytes that belong to no request, cannot be used.

@@ -9,7 +9,7 @@ use client::StateDir;
 use engine::Timeouts;
 use engine::movers::ConfiguredMovers;
 use model::{Bytes, Locator, NodePlace};
-use node::{ExerciseConfig, Export, Networks, NodeConfig, Responders, TapeProgram, WebConfig};
+use node::{ExerciseConfig, Export, Networks, NodeConfig, Responders, RootMovers, TapeProgram, WebConfig};
 use serde::Deserialize;
 use wire::limits::ADDRESSES_MAX;
 
@@ -32,6 +32,8 @@ pub(in crate::commands) struct SettingsFile {
     advertise: Vec<String>,
     #[serde(default)]
     peers: Vec<String>,
+    #[serde(default, rename = "root-movers")]
+    root_movers: Vec<String>,
     #[serde(rename = "key-file")]
     key_file: Option<PathBuf>,
     anonymous: Option<Anonymous>,
@@ -110,6 +112,7 @@ pub struct NodeSettings {
     pub state: PathBuf,
     advertise: Vec<SocketAddr>,
     movers: Option<Arc<ConfiguredMovers>>,
+    root_movers: Option<Arc<RootMovers>>,
     pub exports: Vec<Export>,
     anonymous: Option<Rights>,
     plain: bool,
@@ -151,13 +154,13 @@ fn exercise(text: &str) -> Result<ExerciseConfig, Failure> {
     Ok(ExerciseConfig { dir: dir.into(), quota_bytes: quota_bytes.map(|bytes| bytes.0) })
 }
 
-/// The movers of this node, with the access keys for them.
-fn movers(words: &[String], common: &Common) -> Result<Option<Arc<ConfiguredMovers>>, Failure> {
+/// Movers that an option names, with the access keys for them; none where it names none.
+fn movers_of(option: &str, words: &[String], common: &Common) -> Result<Option<RootMovers>, Failure> {
     let parse = |word: &String| {
         let text = if word.contains("://") { word.clone() } else { format!("lh://{word}") };
         match Locator::parse(text.as_ref()) {
             Ok(Locator::Node { at, place: NodePlace::Exports, .. }) => Ok(at),
-            _ => Err(Failure::usage(format!("--peers {word}: write HOST, HOST:PORT or [v6]:PORT"))),
+            _ => Err(Failure::usage(format!("{option} {word}: write HOST, HOST:PORT or [v6]:PORT"))),
         }
     };
     let addresses = words.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
@@ -167,9 +170,9 @@ fn movers(words: &[String], common: &Common) -> Result<Option<Arc<ConfiguredMove
     let keys = read_keys(common)?;
     if keys.is_empty() {
         let remedy = "on each of them: longhaul grant --export NAME --write; put the keys into a file, and name it by --key-file";
-        return Err(Failure::usage(format!("--peers: there is no access key of a mover ({remedy})")));
+        return Err(Failure::usage(format!("{option}: there is no access key of a mover ({remedy})")));
     }
-    Ok(Some(node::movers(addresses, keys.into(), Timeouts::default())))
+    Ok(Some(RootMovers { addresses, keys: keys.into() }))
 }
 
 impl SettingsSource {
@@ -210,13 +213,13 @@ impl SettingsSource {
         for export in &mut exports {
             export.remote_store = remote_stores::export(&export.dir, web.authorities.as_ref())?;
         }
+        let keys = Common { key_file: common.key_file.clone().or(file.key_file), ..common.clone() };
+        let movers = movers_of("--peers", &list(&serve.peers, file.peers), &keys)?;
         Ok(NodeSettings {
             listen: serve.listen.clone().or(file.listen),
             advertise: advertised_addresses(&list(&serve.advertise, file.advertise))?,
-            movers: movers(
-                &list(&serve.peers, file.peers),
-                &Common { key_file: common.key_file.clone().or(file.key_file), ..common.clone() },
-            )?,
+            movers: movers.map(|RootMovers { addresses, keys }| node::movers(addresses, keys, Timeouts::default())),
+            root_movers: movers_of("--root-movers", &list(&serve.root_movers, file.root_movers), &keys)?.map(Arc::new),
             state: state_dir(common.state.as_ref().or(file.state.as_ref()))?,
             exports,
             anonymous: serve.anonymous.or(file.anonymous).map(rights),
@@ -243,6 +246,7 @@ impl NodeSettings {
         NodeConfig {
             advertise: self.advertise,
             movers: self.movers,
+            root_movers: self.root_movers,
             exports: self.exports,
             anonymous: self.anonymous,
             plain: self.plain,
@@ -259,11 +263,12 @@ impl NodeSettings {
 }
 
 /// The keys of the settings file. None holds a secret, so `longhaul support` copies their values.
-pub const KEYS: [&str; 22] = [
+pub const KEYS: [&str; 23] = [
     "export",
     "listen",
     "advertise",
     "peers",
+    "root-movers",
     "key-file",
     "anonymous",
     "plain",
@@ -354,7 +359,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.toml");
         let text = |key: &str| match key {
-            "export" | "advertise" | "peers" | "responders" | "metrics" | "fireflies" | "allow-origin" => {
+            "export" | "advertise" | "peers" | "root-movers" | "responders" | "metrics" | "fireflies"
+            | "allow-origin" => {
                 format!("{key} = []\n")
             }
             "plain" | "audit" => format!("{key} = true\n"),

@@ -32,9 +32,24 @@ pub const CASES: &[Case] = &[
     Case::new(
         CLIENT,
         "untrusted",
-        "xrdcp and cp that cannot reach the mover",
+        "xrdcp and cp where the mover's certificate is not for its name",
         "the file, from the coordinator",
         untrusted,
+    ),
+    Case::new(
+        CLIENT,
+        "other",
+        "xrdcp and cp where the mover serves another directory",
+        "the file, from the coordinator",
+        other_directory,
+    ),
+    Case::new(CLIENT, "marked", "xrdcp of a file that was redirected before", "the file, from the coordinator", marked),
+    Case::new(
+        CLIENT,
+        "third-party",
+        "xrdcp --tpc only of a large file to another node",
+        "the file, from the coordinator",
+        third_party,
     ),
 ];
 
@@ -58,12 +73,17 @@ impl MoverSite {
     fn new(context: &CaseContext, address: impl FnOnce(&Node) -> String) -> MoverSite {
         let shared = tempfile::tempdir().unwrap();
         let mover = node(context, &shared, |setup| setup.on_all_addresses().with_macaroons());
+        MoverSite::with(context, shared, mover, address)
+    }
+
+    /// The same with this mover.
+    fn with(context: &CaseContext, shared: TempDir, mover: Node, address: impl FnOnce(&Node) -> String) -> MoverSite {
         let key = mover.grant(&["--export", "data", "--write"]);
         let coordinator = node(context, &shared, |setup| {
             let keys = setup.state().with_file_name("keys");
             fs::write(&keys, key).unwrap();
             fs::set_permissions(&keys, fs::Permissions::from_mode(0o600)).unwrap();
-            setup.arg("--peers").arg(address(&mover)).arg("--key-file").arg(keys)
+            setup.arg("--root-movers").arg(address(&mover)).arg("--key-file").arg(keys)
         });
         MoverSite { shared, coordinator, mover }
     }
@@ -162,5 +182,35 @@ fn untrusted(context: &CaseContext) {
     site.put(&bytes);
     assert_copied(context, &site, &bytes, "roots", "g");
     copy_ours(context, &site, &bytes);
+    site.assert_read_from(false);
+}
+
+fn other_directory(context: &CaseContext) {
+    let (shared, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mover = node(context, &other, |setup| setup.on_all_addresses().with_macaroons());
+    let (site, bytes) = (MoverSite::with(context, shared, mover, by_name), pattern(LARGE));
+    site.put(&bytes);
+    assert_copied(context, &site, &bytes, "roots", "g");
+    fs::write(other.path().join("f"), &bytes[..LARGE - 1]).unwrap();
+    copy_ours(context, &site, &bytes);
+    site.assert_read_from(false);
+}
+
+fn marked(context: &CaseContext) {
+    let (site, bytes) = (MoverSite::new(context, by_name), pattern(LARGE));
+    site.put(&bytes);
+    let url = format!("{}?longhaul.redirected=1", site.url("roots"));
+    let (output, path) = xrdcp_with(context, &[], &url, "g");
+    output.expect_success();
+    assert!(fs::read(path).unwrap() == bytes);
+    site.assert_read_from(false);
+}
+
+fn third_party(context: &CaseContext) {
+    let (site, bytes) = (MoverSite::new(context, by_name), pattern(LARGE));
+    site.put(&bytes);
+    let target = context.open();
+    context.run(&["xrdcp", "--nopbar", "-s", "--tpc", "only", &site.url("roots"), &target.roots("g")]).expect_success();
+    assert!(target.get("g") == bytes);
     site.assert_read_from(false);
 }

@@ -25,7 +25,6 @@ pub(crate) fn request(dialer: &Dialer, found: &RemoteFile, write: bool) -> Optio
     let job = JobId::random().0;
     let request = serde_json::to_vec(&KeyRequest { v: VERSION, write, job }).ok()?;
     let mut client = Client::new(dialer, &found.url).ok()?;
-    // The guard has checked this address.
     let address = client.conn().peer();
     let length = request.len().to_string();
     let headers = found.headers.clone().with("Content-Type", MEDIA_TYPE).with("Content-Length", length);
@@ -37,8 +36,8 @@ pub(crate) fn request(dialer: &Dialer, found: &RemoteFile, write: bool) -> Optio
         return None;
     }
     let reply: KeyReply = serde_json::from_slice(&client.read_all(&mut body, ANSWER_BYTES_MAX).ok()?).ok()?;
-    let (key, place) = reply.read().filter(|(key, _)| key.node == node)?;
-    Some(NativeCopy::new(key, place, address, !found.url.is_secure(), job))
+    let file = reply.read().filter(|(key, _)| key.node == node)?;
+    Some(NativeCopy::new(file, address, !found.url.is_secure(), job, Arc::clone(&dialer.guard)))
 }
 
 /// What a native copy to or from `resolved` needs of a request.
