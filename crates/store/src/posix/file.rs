@@ -108,7 +108,7 @@ pub(super) struct PosixSink {
     guarded: AtomicBool,
     /// Set for large files: the descriptor for direct writes, if they are used.
     direct: OnceLock<Option<OwnedFd>>,
-    /// Held while a block of a large file is written through the cache.
+    /// Held while a block is written through the cache.
     cached_write: Mutex<()>,
     direct_failed: AtomicBool,
 }
@@ -286,7 +286,7 @@ impl Sink for PosixSink {
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
         let written = match self.direct.get() {
             Some(direct) => self.write_large(direct.as_ref(), buffer, offset),
-            None => write_all(&self.file.fd, buffer, offset),
+            None => self.write_cached(buffer, offset),
         };
         written.map_err(|e| error("write", &self.file.path, e))?;
         self.written_end.fetch_max(offset + buffer.len() as u64, Ordering::AcqRel);
