@@ -96,7 +96,7 @@ impl<'a> Connect<'a> {
             session: self.session,
             software: SOFTWARE.into(),
             key: key.map(proof),
-            suites: seal::suites(),
+            suites: seal::suites().to_vec(),
             plain: self.plain,
         };
         link.send(&login)?;

@@ -128,8 +128,7 @@ impl<'a> ClientSession<'a> {
             Ok(access) => access,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let supported = seal::suites();
-        let Some(suite) = suites.into_iter().find(|s| supported.contains(s)) else {
+        let Some(suite) = suites.into_iter().find(|suite| seal::is_accepted(*suite)) else {
             return Ok(Err(Refusal::new(Fault::Peer, "no cipher in common; update the older program")));
         };
         let plain = plain && host.allows_plain();

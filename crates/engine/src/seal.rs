@@ -7,15 +7,21 @@
 //! stream's number is never used twice in a session, a direction has one sender, and an epoch is 2^18 records, so a
 //! key seals exactly one run of at most 2^18 records, and the nonce is the number of the record in its stream.
 //! No nonce is used twice under a key. At 1 MiB a record, a key seals at most 256 GiB, 2^34 AES blocks: below the
-//! 2^34.5 that RFC 8446 (section 5.5) allows a TLS key.
+//! 2^34.5 that RFC 8446 (section 5.5) allows a TLS key. The draft of AEGIS-128L bounds neither so few records nor so many
+//! bytes (draft-irtf-cfrg-aegis-aead, section 9).
 //!
 //! A record's head is authenticated with it, so that its length cannot be changed. Records of one stream arrive in order
 //! (TCP) or not at all; one that is missing, repeated or swapped does not open.
 
-use aws_lc_rs::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+mod record_key;
+mod suites;
+
 use aws_lc_rs::hmac;
 use wire::frame::Suite;
 use wire::join::{Join, SessionId};
+
+use self::record_key::RecordKey;
+pub use self::suites::{is_accepted, is_safe, suites};
 
 /// Bytes that sealing adds to a record.
 pub const TAG_BYTES: usize = 16;
@@ -95,40 +101,17 @@ impl Secret {
         hmac::verify(&self.key, &message, &join.code).is_ok()
     }
 
-    fn key(&self, suite: Suite, stream: u32, from: SealingEnd, epoch: u64) -> Option<LessSafeKey> {
+    fn key(&self, suite: Suite, stream: u32, from: SealingEnd, epoch: u64) -> Option<RecordKey> {
         let mut parts = [0; 14];
         parts[..4].copy_from_slice(&stream.to_be_bytes());
         parts[4] = from as u8;
         parts[5] = match suite {
             Suite::Aes128Gcm => 1,
             Suite::ChaCha20Poly1305 => 2,
+            Suite::Aegis128L => 3,
         };
         parts[6..].copy_from_slice(&epoch.to_be_bytes());
-        let bytes = self.derive(b"record key ", &parts);
-        let algorithm = algorithm(suite);
-        UnboundKey::new(algorithm, &bytes[..algorithm.key_len()]).ok().map(LessSafeKey::new)
-    }
-}
-
-fn algorithm(suite: Suite) -> &'static Algorithm {
-    match suite {
-        Suite::Aes128Gcm => &AES_128_GCM,
-        Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
-    }
-}
-
-/// The suites, the fastest on this processor first: without AES instructions, ChaCha20 is several times faster.
-pub fn suites() -> Vec<Suite> {
-    #[cfg(target_arch = "x86_64")]
-    let has_aes = std::is_x86_feature_detected!("aes");
-    #[cfg(target_arch = "aarch64")]
-    let has_aes = std::arch::is_aarch64_feature_detected!("aes");
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let has_aes = false;
-    if has_aes {
-        vec![Suite::Aes128Gcm, Suite::ChaCha20Poly1305]
-    } else {
-        vec![Suite::ChaCha20Poly1305, Suite::Aes128Gcm]
+        RecordKey::new(suite, &self.derive(b"record key ", &parts))
     }
 }
 
@@ -139,7 +122,7 @@ pub struct Sealer {
     stream: u32,
     from: SealingEnd,
     number: u64,
-    key: Option<LessSafeKey>,
+    key: Option<RecordKey>,
 }
 
 /// A record that does not open, or a key that could not be made.
@@ -152,16 +135,14 @@ impl Sealer {
         Sealer { secret, suite, stream, from, number: 0, key: None }
     }
 
-    /// The key and nonce for the next record.
-    fn next(&mut self) -> Result<(&LessSafeKey, Nonce), BadSeal> {
+    /// The key and the number of the next record.
+    fn next(&mut self) -> Result<(&RecordKey, u64), BadSeal> {
         let number = self.number;
         if number & ((1 << EPOCH_BITS) - 1) == 0 {
             self.key = self.secret.key(self.suite, self.stream, self.from, number >> EPOCH_BITS);
         }
         self.number = number.checked_add(1).ok_or(BadSeal)?;
-        let mut nonce = [0; 12];
-        nonce[4..].copy_from_slice(&number.to_be_bytes());
-        Ok((self.key.as_ref().ok_or(BadSeal)?, Nonce::assume_unique_for_key(nonce)))
+        Ok((self.key.as_ref().ok_or(BadSeal)?, number))
     }
 
     /// Seals a record's body in place and returns its tag.
@@ -169,9 +150,8 @@ impl Sealer {
     /// # Errors
     /// The key cannot be made, or all record numbers are used.
     pub fn seal(&mut self, head: &[u8], body: &mut [u8]) -> Result<[u8; TAG_BYTES], BadSeal> {
-        let (key, nonce) = self.next()?;
-        let tag = key.seal_in_place_separate_tag(nonce, Aad::from(head), body).map_err(|_| BadSeal)?;
-        tag.as_ref().try_into().map_err(|_| BadSeal)
+        let (key, number) = self.next()?;
+        key.seal(number, head, body)
     }
 
     /// Opens a record's body in place; the tag follows it.
@@ -179,8 +159,8 @@ impl Sealer {
     /// # Errors
     /// The record was damaged, forged, or is not the next one of its stream.
     pub fn open(&mut self, head: &[u8], body_and_tag: &mut [u8]) -> Result<(), BadSeal> {
-        let (key, nonce) = self.next()?;
-        key.open_in_place(nonce, Aad::from(head), body_and_tag).map(drop).map_err(|_| BadSeal)
+        let (key, number) = self.next()?;
+        key.open(number, head, body_and_tag)
     }
 }
 
@@ -203,7 +183,7 @@ mod tests {
 
     #[test]
     fn records_open_in_order_only() {
-        for suite in [Suite::Aes128Gcm, Suite::ChaCha20Poly1305] {
+        for suite in [Suite::Aes128Gcm, Suite::ChaCha20Poly1305, Suite::Aegis128L] {
             let (mut near, mut far) = pair(suite);
             let mut first = sealed(&mut near, b"one");
             let second = sealed(&mut near, b"two");

@@ -38,6 +38,8 @@ pub enum Suite {
     Aes128Gcm,
     /// ChaCha20-Poly1305, for processors without AES.
     ChaCha20Poly1305,
+    /// AEGIS-128L (draft-irtf-cfrg-aegis-aead), for processors with AES.
+    Aegis128L,
 }
 
 /// One range of one file.

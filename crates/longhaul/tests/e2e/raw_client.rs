@@ -126,7 +126,7 @@ impl RawClient {
     /// Its login.
     pub fn login(&self) -> Frame {
         let software = "a test".into();
-        Frame::Login { session: self.session, software, key: None, suites: seal::suites(), plain: false }
+        Frame::Login { session: self.session, software, key: None, suites: seal::suites().to_vec(), plain: false }
     }
 
     /// Connects and logs in.

@@ -247,6 +247,7 @@ fn suite(r: &mut Reader) -> Result<Suite> {
     match r.u8("a suite")? {
         1 => Ok(Suite::Aes128Gcm),
         2 => Ok(Suite::ChaCha20Poly1305),
+        3 => Ok(Suite::Aegis128L),
         _ => Err(WireError::Invalid("a suite")),
     }
 }

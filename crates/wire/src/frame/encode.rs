@@ -242,6 +242,7 @@ fn suite(suite: Suite) -> u8 {
     match suite {
         Suite::Aes128Gcm => 1,
         Suite::ChaCha20Poly1305 => 2,
+        Suite::Aegis128L => 3,
     }
 }
 
