@@ -48,6 +48,10 @@ test-interop: setup ## stock clients and servers (curl, davix, gfal2, rclone, xr
 bench: build ## Longhaul beside the peers that scripts/setup-bench.sh installs; writes docs/results; BENCH="--help"
 	cargo run --release --quiet --package bench -- $(BENCH)
 
+.PHONY: bench-micro
+bench-micro: ## the steps of each byte and each record, one by one: checksums, seals, records, ledger, allocation; BENCH="--help"
+	cargo bench --quiet --package bench --bench micro -- $(BENCH)
+
 .PHONY: bench-lab
 bench-lab: build ## the lab itself: the rate that it carries, its accuracy; rate against RTT and loss; BENCH="--help"
 	cargo run --release --quiet --package bench --bin lab-paths -- $(BENCH)

@@ -5,6 +5,7 @@
 #   xrootd-server xrootd-client                          xrootd, xrdcp
 #   globus-gridftp-server-progs globus-gass-copy-progs   globus-gridftp-server, globus-url-copy
 #   rclone iperf3
+#   openssh-server openssh-client rsync openssl          sshd, scp, rsync, and certificates, for peers that encrypt
 #   aria2                                                aria2c, for bench-mirrors
 #   diffutils iproute2 util-linux                        the bench's own: diff; ip; unshare, findmnt, setpriv
 #
@@ -12,8 +13,8 @@
 # `make bench-wan BENCH="--fdt FILE"`.
 set -eu
 
-packages="xrootd-server xrootd-client globus-gridftp-server-progs globus-gass-copy-progs rclone iperf3 aria2 diffutils iproute2
-util-linux"
+packages="xrootd-server xrootd-client globus-gridftp-server-progs globus-gass-copy-progs rclone iperf3 aria2 openssh-server
+openssh-client rsync openssl diffutils iproute2 util-linux"
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
     echo "setup-bench: as root, run:  apt-get install -y --no-install-recommends" $packages >&2
     exit 1

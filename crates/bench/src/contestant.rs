@@ -6,6 +6,7 @@ pub mod iperf3;
 pub mod longhaul;
 pub mod rclone;
 pub mod reference;
+pub mod ssh;
 pub mod xrootd;
 
 use std::fs;
@@ -14,13 +15,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::job::Job;
+use crate::pki::Pki;
 
 /// Longhaul with its payload in clear, as all peers send it.
 pub const LONGHAUL: &str = "Longhaul";
 /// Longhaul as it is by default: sealed.
 pub const SEALED: &str = "Longhaul, sealed";
-/// GridFTP with the options that its documentation recommends.
-pub const GRIDFTP_TUNED: &str = "GridFTP, tuned";
 /// Caltech's Fast Data Transfer.
 pub const FDT: &str = "FDT";
 /// iperf3, which measures a network and moves no files.
@@ -33,8 +33,10 @@ pub const BARE_LOOP: &str = "bare loop";
 pub enum Role {
     /// Longhaul itself.
     Ours,
-    /// It moves data over a network, as Longhaul does.
+    /// It moves data over a network, in clear.
     Peer,
+    /// It moves data over a network, encrypted.
+    EncryptedPeer,
     /// It moves data without a network, or without files: the rate that the machine itself reaches.
     Reference,
 }
@@ -58,6 +60,12 @@ impl JobCommand {
     pub fn with_copy(self, copy: PathBuf) -> JobCommand {
         JobCommand { copy: Some(copy), ..self }
     }
+}
+
+/// A command with more in its environment.
+fn with_environment(variables: &[(&str, &Path)], command: Vec<String>) -> Vec<String> {
+    let set = variables.iter().map(|(name, value)| format!("{name}={}", value.display()));
+    ["env".to_owned()].into_iter().chain(set).chain(command).collect()
 }
 
 /// One participant of the comparison.
@@ -92,6 +100,8 @@ pub struct Programs {
     pub bench: PathBuf,
     /// FDT's jar, if there is one.
     pub fdt_jar: Option<PathBuf>,
+    /// The certificates of servers and clients that encrypt.
+    pub pki: Pki,
 }
 
 /// All contestants, in the order of a round.
@@ -104,6 +114,11 @@ pub fn all(programs: &Programs) -> Vec<Box<dyn Contestant>> {
         Box::new(xrootd::Xrootd),
         Box::new(rclone::Rclone),
         Box::new(fdt::Fdt { jar: programs.fdt_jar.clone() }),
+        Box::new(gridftp::PrivateGridFtp { pki: programs.pki.clone() }),
+        Box::new(xrootd::XrootdTls { pki: programs.pki.clone() }),
+        Box::new(rclone::RcloneTls { pki: programs.pki.clone() }),
+        Box::new(ssh::Ssh { client: ssh::SshClient::Scp }),
+        Box::new(ssh::Ssh { client: ssh::SshClient::Rsync }),
         Box::new(iperf3::Iperf3),
         Box::new(reference::Cp),
         Box::new(reference::BareLoop { bench: programs.bench.clone() }),

@@ -6,7 +6,6 @@ pub mod connection;
 pub mod idle;
 pub mod judge;
 pub mod picture;
-pub mod pki;
 pub mod report;
 pub mod requests;
 pub mod root_client;

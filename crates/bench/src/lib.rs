@@ -27,6 +27,7 @@ pub mod mirrors;
 pub mod namespace;
 pub mod node;
 pub mod paths;
+pub mod pki;
 pub mod plan;
 pub mod probe;
 pub mod process;

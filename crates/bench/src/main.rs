@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use bench::account::Accounts;
 use bench::contestant::{self, Programs, reference};
+use bench::pki::Pki;
 use bench::program::{self, Binary, Results, is_wanted};
 use bench::report::{Circumstances, markdown, svg};
 use bench::round::RoundRunner;
@@ -81,8 +82,14 @@ fn run(args: &Args) -> Result<bool> {
     for directory in [disk.path(), tmpfs.path()] {
         bench::data::open_to_all(directory)?;
     }
-    let programs =
-        Programs { longhaul: args.binary.find()?, bench: std::env::current_exe()?, fdt_jar: args.fdt_jar.clone() };
+    let certificates = tmpfs.path().join("pki");
+    std::fs::create_dir(&certificates)?;
+    let programs = Programs {
+        longhaul: args.binary.find()?,
+        bench: std::env::current_exe()?,
+        fdt_jar: args.fdt_jar.clone(),
+        pki: Pki::make(&certificates)?,
+    };
     let runner = RoundRunner {
         disk: disk.path().to_owned(),
         tmpfs: tmpfs.path().to_owned(),

@@ -44,6 +44,7 @@ const READING: &str = "\
 - Wall: from the client's start to its end, median (least to most). CPU: all processes of a side, median; kernel threads
   that write back are not in it. Others: processors that other processes kept busy meanwhile, mean (write-back included).
   Memory: peak resident, summed over a side's processes, the most of all runs.
+- Peers that encrypt have their own targets: Longhaul seals by default, and is compared with them as it is.
 - `cp` and the bare loop (one thread: create, write, rename; it reads nothing) cross no network: they are
   references, not peers. iperf3 moves no files.
 ";

@@ -60,7 +60,7 @@ impl Row {
         let median_of = |value: fn(&Sample) -> f64| median(self.samples.iter().map(value));
         Some(Figures {
             name: self.name,
-            is_peer: self.role == Role::Peer,
+            role: self.role,
             wall_s: median_of(|s| s.wall_s)?,
             bytes: scenario.data.bytes(),
             files: scenario.data.files(),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::contestant::Role;
+
 /// The measure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
@@ -50,8 +52,10 @@ impl fmt::Display for Measure {
 /// The contestant whose value a limit is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Against {
-    /// The best peer.
+    /// The best peer whose payload goes in clear.
     BestPeer,
+    /// The best peer that encrypts.
+    BestEncryptedPeer,
     /// This contestant.
     Named(&'static str),
 }
@@ -63,8 +67,6 @@ pub enum Limit {
     At(f64),
     /// The value of another contestant times a factor.
     Times(f64, Against),
-    /// The value of another contestant plus a constant.
-    Plus(f64, &'static str),
 }
 
 /// One target.
@@ -83,8 +85,8 @@ pub struct Target {
 pub struct Figures {
     /// Its name.
     pub name: &'static str,
-    /// Whether it counts as a network peer.
-    pub is_peer: bool,
+    /// Its role in the comparison.
+    pub role: Role,
     /// Seconds of a job.
     pub wall_s: f64,
     /// Bytes of a job.
@@ -138,19 +140,18 @@ pub fn judge(target: &Target, all: &[Figures]) -> Verdict {
     let head = format!("{}, {measure} {sign}", target.contestant);
     let (limit, text) = match target.limit {
         Limit::At(value) => (Some(value), format!("{head} {}", measure.show(value))),
-        Limit::Plus(more, name) => {
-            let other = named(name).map(|f| f.get(measure));
-            (other.map(|o| o + more), format!("{head} that of {name} + {}", measure.show(more)))
-        }
         Limit::Times(times, against) => {
             let other = match against {
                 Against::Named(name) => named(name),
-                Against::BestPeer => best_peer(measure, all),
+                Against::BestPeer => best(measure, Role::Peer, all),
+                Against::BestEncryptedPeer => best(measure, Role::EncryptedPeer, all),
             };
             let whose = match (against, other) {
                 (Against::Named(name), _) => name.to_owned(),
                 (Against::BestPeer, Some(best)) => format!("the best peer's ({})", best.name),
                 (Against::BestPeer, None) => "the best peer's".to_owned(),
+                (Against::BestEncryptedPeer, Some(best)) => format!("the best encrypted peer's ({})", best.name),
+                (Against::BestEncryptedPeer, None) => "the best encrypted peer's".to_owned(),
             };
             (other.map(|f| f.get(measure) * times), format!("{head} {times} × {whose}"))
         }
@@ -165,8 +166,8 @@ pub fn judge(target: &Target, all: &[Figures]) -> Verdict {
     if by <= 0.0 { Verdict::Reached(text) } else { Verdict::Missed(text, by) }
 }
 
-fn best_peer(measure: Measure, all: &[Figures]) -> Option<&Figures> {
-    let peers = all.iter().filter(|f| f.is_peer);
+fn best(measure: Measure, role: Role, all: &[Figures]) -> Option<&Figures> {
+    let peers = all.iter().filter(|f| f.role == role);
     let order = |a: &&Figures, b: &&Figures| a.get(measure).total_cmp(&b.get(measure));
     if measure.less_is_better() { peers.min_by(order) } else { peers.max_by(order) }
 }
@@ -175,16 +176,17 @@ fn best_peer(measure: Measure, all: &[Figures]) -> Option<&Figures> {
 mod tests {
     use super::*;
 
-    fn figures(name: &'static str, is_peer: bool, wall_s: f64, cpu_s: f64) -> Figures {
-        Figures { name, is_peer, wall_s, bytes: 2_000_000_000, files: 100, cpu_s, peak_mib: 50.0 }
+    fn figures(name: &'static str, role: Role, wall_s: f64, cpu_s: f64) -> Figures {
+        Figures { name, role, wall_s, bytes: 2_000_000_000, files: 100, cpu_s, peak_mib: 50.0 }
     }
 
     fn by(measure: Measure, limit: Limit) -> Option<f64> {
         let all = [
-            figures("us", false, 2.0, 1.0),
-            figures("slow", true, 8.0, 8.0),
-            figures("fast", true, 4.0, 2.0),
-            figures("cp", false, 1.0, 0.4),
+            figures("us", Role::Ours, 2.0, 1.0),
+            figures("slow", Role::Peer, 8.0, 8.0),
+            figures("fast", Role::Peer, 4.0, 2.0),
+            figures("cp", Role::Reference, 1.0, 0.4),
+            figures("tls", Role::EncryptedPeer, 3.0, 3.0),
         ];
         match judge(&Target { contestant: "us", measure, limit }, &all) {
             Verdict::Reached(_) => Some(0.0),
@@ -198,17 +200,18 @@ mod tests {
         let best = |times| Limit::Times(times, Against::BestPeer);
         assert_eq!(by(Measure::Wall, best(0.5)), Some(0.0), "2 s of 4 s; cp is not a peer");
         assert_eq!(by(Measure::Wall, best(0.4)), Some(0.25), "2 s of 1.6 s");
+        let encrypted = Limit::Times(0.5, Against::BestEncryptedPeer);
+        assert_eq!(by(Measure::Wall, encrypted), Some(0.333), "2 s of 1.5 s");
         assert_eq!(by(Measure::Files, best(2.0)), Some(0.0), "50 of 25 files/s");
         assert_eq!(by(Measure::Files, Limit::Times(0.8, Against::Named("cp"))), Some(0.375), "50 of 80 files/s");
         assert_eq!(by(Measure::Cpu, Limit::At(0.4)), Some(0.25), "0.5 of 0.4 s/GB");
-        assert_eq!(by(Measure::Cpu, Limit::Plus(0.3, "cp")), Some(0.0), "0.5 of 0.2 + 0.3 s/GB");
         assert_eq!(by(Measure::Peak, Limit::At(40.0)), Some(0.25));
         assert_eq!(by(Measure::Rate, Limit::Times(1.0, Against::Named("absent"))), None);
     }
 
     #[test]
     fn a_verdict_names_the_peer_and_both_values() {
-        let all = [figures("us", false, 2.0, 1.0), figures("fast", true, 4.0, 2.0)];
+        let all = [figures("us", Role::Ours, 2.0, 1.0), figures("fast", Role::Peer, 4.0, 2.0)];
         let target = Target { contestant: "us", measure: Measure::Wall, limit: Limit::Times(0.4, Against::BestPeer) };
         let text = judge(&target, &all).to_string();
         assert_eq!(text, "target us, wall ≤ 0.4 × the best peer's (fast) = 1.60 s (2.00 s): **missed by 25.0 %**");

@@ -10,13 +10,13 @@ use anyhow::{Result, ensure};
 use bench::account::Accounts;
 use bench::contestant::find_program;
 use bench::file_service::cells::{Cell, small_name};
-use bench::file_service::pki::Pki;
 use bench::file_service::report::{Circumstances, IdleRow, Outcome, RequestRow, markdown};
 use bench::file_service::requests::{RequestKind, RequestedFiles, rate};
 use bench::file_service::run::{Bench, ensure_on_disk, make_files};
 use bench::file_service::servers::ServerStarter;
 use bench::file_service::{MeasuredProtocol, ServerKind, idle, picture};
 use bench::machine;
+use bench::pki::Pki;
 use bench::program::{self, Binary, Results, is_wanted};
 use clap::Parser;
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 
-use super::pki::Pki;
 use super::servers::url;
 use super::{MeasuredProtocol, ServerKind};
+use crate::pki::Pki;
 use crate::process::Server;
 
 /// The client.

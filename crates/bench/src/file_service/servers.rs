@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context, Result, bail};
 
-use super::pki::Pki;
 use super::{MeasuredProtocol, ServerKind};
 use crate::account::Accounts;
 use crate::data::open_to_all;
+use crate::pki::Pki;
 use crate::process::Server;
 
 /// The inputs for starting servers.

@@ -15,6 +15,7 @@ fn colour(role: Role) -> &'static str {
     match role {
         Role::Ours => "#2a6fb0",
         Role::Peer => "#c98a3a",
+        Role::EncryptedPeer => "#8a6bb0",
         Role::Reference => "#aaa",
     }
 }
@@ -51,7 +52,7 @@ pub fn svg(outcomes: &[Outcome]) -> Result<String> {
     )?;
     writeln!(out, "<rect width=\"840\" height=\"{y}\" fill=\"#fff\"/>")?;
     out.push_str("<text x=\"10\" y=\"22\">Median speed over loopback; longer is faster. ");
-    out.push_str("Blue: Longhaul; brown: network peers; grey: references.</text>\n");
+    out.push_str("Blue: Longhaul; brown: peers in clear; violet: peers that encrypt; grey: references.</text>\n");
     out.push_str(&body);
     out.push_str("</svg>\n");
     Ok(out)

@@ -1,13 +1,21 @@
-//! The certificate authority and the host certificate of a run.
+//! The certificate authority of a run, with the certificates of the host and of a user.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RsaKeySize,
+};
 
 use crate::data::open_to_all;
+
+/// The name of the authority.
+const AUTHORITY: &str = "bench authority";
+/// The name of the user.
+pub const USER: &str = "bench user";
 
 /// The files of the certificates.
 #[derive(Clone, Debug)]
@@ -20,6 +28,8 @@ pub struct Pki {
     pub certificate: PathBuf,
     /// The host's key: P-256, the current default.
     pub key: PathBuf,
+    /// A user's, with its key: `/CN=bench user`.
+    pub user: [PathBuf; 2],
 }
 
 impl Pki {
@@ -29,7 +39,7 @@ impl Pki {
     /// A certificate cannot be made or written.
     pub fn make(dir: &Path) -> Result<Pki> {
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "bench authority");
+        params.distinguished_name.push(DnType::CommonName, AUTHORITY);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate()?;
@@ -38,16 +48,29 @@ impl Pki {
             directory: dir.join("certificates"),
             certificate: dir.join("host.pem"),
             key: dir.join("host.key"),
+            user: ["user.pem", "user.key"].map(|name| dir.join(name)),
         };
         fs::write(&pki.ca, params.self_signed(&key)?.pem())?;
         fs::create_dir(&pki.directory)?;
-        fs::copy(&pki.ca, pki.directory.join(format!("{}.0", hash_of(&pki.ca)?)))?;
+        let hash = hash_of(&pki.ca)?;
+        fs::copy(&pki.ca, pki.directory.join(format!("{hash}.0")))?;
+        // What the authority may sign: GSI asks for it.
+        let policy =
+            format!("access_id_CA X509 '/CN={AUTHORITY}'\npos_rights globus CA:sign\ncond_subjects globus '\"*\"'\n");
+        fs::write(pki.directory.join(format!("{hash}.signing_policy")), policy)?;
         let issuer = Issuer::new(params, key);
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()])?;
         params.distinguished_name.push(DnType::CommonName, "localhost");
         fs::write(&pki.certificate, params.signed_by(&key, &issuer)?.pem())?;
         fs::write(&pki.key, key.serialize_pem())?;
+        let user = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, USER);
+        let [certificate, key] = &pki.user;
+        fs::write(certificate, params.signed_by(&user, &issuer)?.pem())?;
+        fs::write(key, user.serialize_pem())?;
+        fs::set_permissions(key, fs::Permissions::from_mode(0o400))?;
         // The key lives only for this run. xrootd gets a copy of its own, which it must own.
         open_to_all(dir)?;
         open_to_all(&pki.directory)?;
