@@ -200,7 +200,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("| xrdcp (xrdcp is not installed) | 0 |"), "{text}");
-        assert!(text.contains("(fast) = 3.00 s (3.00 s): reached"), "{text}");
+        assert!(text.contains("(fast) = 3.20 s (3.00 s): reached"), "{text}");
         assert!(text.contains("run DISK/a") && !text.contains("/there"), "{text}");
         assert!(text.contains("A quick try: 0.5 of the data"));
         let picture = svg(&outcomes).unwrap();
