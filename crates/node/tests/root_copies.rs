@@ -109,6 +109,7 @@ fn a_key_for_the_native_engine_goes_to_the_target_of_a_copy_only() {
     let reply: serde_json::Value = serde_json::from_slice(&reply).unwrap();
     assert_eq!((reply["v"].as_u64(), reply["export"].as_str()), (Some(1), Some("data")), "{reply}");
     assert!(reply["key"].as_str().unwrap().starts_with("lhk1_"), "{reply}");
+    assert_eq!(reader.refused(&question(fetched)), ErrorCode::NotAuthorized, "each open gives one key");
 }
 
 #[test]

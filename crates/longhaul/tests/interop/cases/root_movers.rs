@@ -26,6 +26,13 @@ pub const CASES: &[Case] = &[
     ),
     Case::new(CLIENT, "xrdcp-token", "the same with BEARER_TOKEN", "the file, from its mover", xrdcp_token),
     Case::new(CLIENT, "ours", "cp of a large file from a coordinator by roots://", "the file, from its mover", ours),
+    Case::new(
+        CLIENT,
+        "ours-token",
+        "the same with a credential that the mover does not know",
+        "the file, from its mover",
+        ours_token,
+    ),
     Case::new(CLIENT, "small", "xrdcp of a small file", "the file, from the coordinator", small),
     Case::new(CLIENT, "clear", "xrdcp of a large file in clear text", "the file, from the coordinator", clear),
     Case::new(CLIENT, "gone", "xrdcp and cp where the mover has gone", "the file, from the coordinator", gone),
@@ -122,10 +129,14 @@ fn assert_copied(context: &CaseContext, site: &MoverSite, bytes: &[u8], scheme: 
 }
 
 fn copy_ours(context: &CaseContext, site: &MoverSite, bytes: &[u8]) {
+    copy_ours_with(context, &[], site, bytes);
+}
+
+fn copy_ours_with(context: &CaseContext, more: &[(&str, &str)], site: &MoverSite, bytes: &[u8]) {
     let (state, path) = (context.path("state").display().to_string(), context.path("ours"));
     let ca = context.test_bed.pki.ca.display().to_string();
     let words = [LONGHAUL, "--state", &state, "--cacert", &ca, "cp", &site.url("roots"), path.to_str().unwrap()];
-    context.run(&words).expect_success();
+    context.run_with(more, &words).expect_success();
     assert!(fs::read(path).unwrap() == bytes);
 }
 
@@ -150,6 +161,15 @@ fn ours(context: &CaseContext) {
     let (site, bytes) = (MoverSite::new(context, by_name), pattern(LARGE));
     site.put(&bytes);
     copy_ours(context, &site, &bytes);
+    site.assert_read_from(true);
+}
+
+fn ours_token(context: &CaseContext) {
+    let (site, bytes) = (MoverSite::new(context, by_name), pattern(LARGE));
+    site.put(&bytes);
+    // The coordinator knows this credential, and the mover does not: the macaroon is enough there.
+    let key = site.coordinator.grant(&["--export", "data"]);
+    copy_ours_with(context, &[("BEARER_TOKEN", &key)], &site, &bytes);
     site.assert_read_from(true);
 }
 
