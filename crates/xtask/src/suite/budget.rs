@@ -31,7 +31,7 @@ pub enum Pool {
     Waits,
     /// It measures time: one runs at a time, with a higher priority if that is permitted (root).
     Measures,
-    /// It measures time so exactly that nothing else may run: after all others.
+    /// It measures time so exactly, or has so much to compute in a row, that nothing else may run: after all others.
     Alone,
 }
 
