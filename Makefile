@@ -70,8 +70,12 @@ bench-http-service: build ## the HTTP service of a node beside xrootd's over loo
 	cargo run --release --quiet --package bench --bin file-service -- --protocol http $(BENCH)
 
 .PHONY: bench-root
-bench-root: build ## XRootD's protocol of a node beside xrootd's over loopback: bytes, small files, third-party copies, idle logins, requests; BENCH="--help"
+bench-root: build ## XRootD's protocol of a node beside xrootd's over loopback: bytes, small files, third-party copies, idle logins, requests; reads over 303 ms; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin file-service -- --protocol root $(BENCH)
+
+.PHONY: bench-scale
+bench-scale: build ## a node with many streams, jobs, native sessions and HTTP requests, over loopback; BENCH="--help"
+	cargo run --release --quiet --package bench --bin scale -- $(BENCH)
 
 .PHONY: bench-api
 bench-api: build ## the cost of listing 10,000 transfers by the node's API, over loopback; BENCH="--help"
@@ -148,6 +152,10 @@ fuzz: ## every parser and both protocol machines, guided by coverage; takes hour
 .PHONY: deb
 deb: build ## a Debian package, into target/dist
 	cargo xtask deb
+
+.PHONY: rpm
+rpm: build ## an RPM package for Enterprise Linux, into target/dist
+	cargo xtask rpm
 
 .PHONY: dist
 dist: build ## an archive for other systems with its checksums, into target/dist

@@ -5,6 +5,7 @@ pub mod cells;
 pub mod connection;
 pub mod idle;
 pub mod judge;
+pub mod long_path;
 pub mod picture;
 pub mod report;
 pub mod requests;

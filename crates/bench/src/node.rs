@@ -1,7 +1,8 @@
 //! Starts nodes of the measured binary, on this host or at a site of a lab, and makes keys to them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use lab::Lab;
 use web::Dialer;
 
 use crate::process::ChildGuard;
+use crate::site_programs::SitePrograms;
 
 /// The longest that a node may take until it listens.
 const START_MAX: Duration = Duration::from_secs(15);
@@ -90,10 +92,9 @@ impl SiteProcesses<'_> {
     /// # Errors
     /// It cannot be started.
     pub fn start(&self, site: &str, name: &str, words: &[String]) -> Result<ChildGuard> {
-        let mut command: Command = self.lab.command(site, "setpriv")?;
-        command.args(["--pdeathsig", "KILL"]).arg(self.longhaul).args(words).stdin(Stdio::null());
-        command.env("LONGHAUL_STATE", self.dir.join(format!("state-{site}"))).env_remove("LONGHAUL_KEY");
-        command.stdout(File::create(self.log(name, "out"))?).stderr(File::create(self.log(name, "err"))?);
+        let longhaul = self.longhaul.display().to_string();
+        let words: Vec<String> = iter::once(longhaul).chain(words.iter().cloned()).collect();
+        let mut command = self.programs().command(site, name, &words)?;
         Ok(ChildGuard(command.spawn().context("cannot start setpriv and longhaul")?))
     }
 
@@ -114,6 +115,10 @@ impl SiteProcesses<'_> {
 
     /// The file with the output of a program, on `out` or `err`.
     pub fn log(&self, name: &str, end: &str) -> PathBuf {
-        self.dir.join(format!("{name}.{end}"))
+        self.programs().log(name, end)
+    }
+
+    fn programs(&self) -> SitePrograms<'_> {
+        SitePrograms { lab: self.lab, dir: self.dir }
     }
 }

@@ -204,6 +204,27 @@ impl Jobs {
     }
 }
 
+impl Jobs {
+    /// Runs all commands at once; returns the seconds until the last one has ended.
+    ///
+    /// # Errors
+    /// A command cannot be started, or fails.
+    pub fn run_at_once(&self, client: &Side) -> Result<f64> {
+        let started = Instant::now();
+        let start = |words: &Vec<String>| client.spawn(&mut command(words, &self.log)?);
+        let children = self.commands.iter().map(start).collect::<Result<Vec<Child>>>()?;
+        let mut failed = None;
+        for mut child in children {
+            let status = child.wait()?;
+            failed = failed.or((!status.success()).then_some(status));
+        }
+        match failed {
+            Some(status) => bail!("a command failed ({status}): {}", last_log_line(&self.log)),
+            None => Ok(started.elapsed().as_secs_f64()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

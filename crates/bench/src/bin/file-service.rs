@@ -10,6 +10,7 @@ use anyhow::{Result, ensure};
 use bench::account::Accounts;
 use bench::contestant::find_program;
 use bench::file_service::cells::{Cell, small_name};
+use bench::file_service::long_path::LongPathBench;
 use bench::file_service::report::{Circumstances, IdleRow, Outcome, RequestRow, markdown};
 use bench::file_service::requests::{RequestKind, RequestedFiles, rate};
 use bench::file_service::run::{Bench, ensure_on_disk, make_files};
@@ -29,7 +30,8 @@ struct Args {
     /// Rounds that count
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Only cells whose name contains one of these: curl-get-clear, xrdcp-put-tls, …, pull-clear, small-put-clear, idle, asks
+    /// Only cells whose name contains one of these: curl-get-clear, xrdcp-put-tls, …, pull-clear, small-put-clear, idle, asks,
+    /// long-path
     #[arg(long, value_delimiter = ',', value_name = "WORD")]
     only: Vec<String>,
     /// MiB of the large file
@@ -104,6 +106,13 @@ fn run(args: &Args) -> Result<bool> {
     }
     if !cells.is_empty() {
         outcome.rows = bench.run(&cells)?;
+    }
+    if args.protocol == MeasuredProtocol::Root && is_wanted(&args.only, "long-path") {
+        program::require_root()?;
+        let copies = tempfile::Builder::new().prefix("longhaul-bench-").tempdir_in("/dev/shm")?;
+        let stop = program::stopped_by_signals()?;
+        let bench = LongPathBench { starter: &starter, copies: copies.path(), rounds: args.rounds, stop: &stop };
+        outcome.long_path = bench.run()?;
     }
     let (text, met) = markdown(&about, &outcome)?;
     let out = Results::open(args.out.as_deref())?;

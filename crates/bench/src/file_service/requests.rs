@@ -19,6 +19,8 @@ pub enum RequestKind {
     Propfind,
     /// HEAD of a file with Want-Digest.
     Digest,
+    /// GET of a small file.
+    Get,
     /// XRootD's stat of a file.
     Stat,
     /// XRootD's open and close of a file.
@@ -37,7 +39,7 @@ pub struct RequestedFiles {
 }
 
 /// Makes one request and waits for its answer.
-type Caller = Box<dyn FnMut() -> Result<()>>;
+pub type Caller = Box<dyn FnMut() -> Result<()>>;
 
 impl RequestKind {
     /// The requests of a protocol.
@@ -53,6 +55,7 @@ impl RequestKind {
         match self {
             RequestKind::Propfind => "PROPFIND, Depth 0",
             RequestKind::Digest => "HEAD, Want-Digest: adler32",
+            RequestKind::Get => "GET",
             RequestKind::Stat => "stat",
             RequestKind::Open => "open and close",
             RequestKind::ReadVector => "readv of 1,000 × 16 KiB",
@@ -62,16 +65,21 @@ impl RequestKind {
     fn text(self, path: &str) -> String {
         let (verb, more) = match self {
             RequestKind::Digest => ("HEAD", "Want-Digest: adler32\r\n"),
+            RequestKind::Get => ("GET", ""),
             _ => ("PROPFIND", "Depth: 0\r\nContent-Length: 0\r\n"),
         };
         format!("{verb} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n{more}\r\n")
     }
 
-    fn caller(self, port: u16, files: &RequestedFiles) -> Result<Caller> {
+    /// Opens a connection that makes this request.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or does not admit the client.
+    pub fn caller(self, port: u16, files: &RequestedFiles) -> Result<Caller> {
         let root = || RootClient::log_in(ClientStream::open(port, [127, 0, 0, 1])?, None);
         let place = |path: &str| RootPath::parse(path.as_bytes()).context("not a path");
         Ok(match self {
-            RequestKind::Propfind | RequestKind::Digest => {
+            RequestKind::Propfind | RequestKind::Digest | RequestKind::Get => {
                 let (mut connection, text) = (Connection::open(port)?, self.text(&files.small));
                 Box::new(move || connection.request(&text, self))
             }
@@ -143,6 +151,10 @@ impl Connection {
         match kind {
             RequestKind::Digest => {
                 ensure!(self.head.contains(" 200 ") && self.has("digest: adler32="), "no digest: {}", self.head);
+            }
+            RequestKind::Get => {
+                ensure!(self.head.contains(" 200 "), "not a 200: {}", self.head);
+                self.read_body()?;
             }
             _ => {
                 ensure!(self.head.contains(" 207 "), "not a 207: {}", self.head);

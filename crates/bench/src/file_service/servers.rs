@@ -42,12 +42,7 @@ impl ServerStarter {
     /// Its configuration cannot be written, or it does not listen in time.
     pub fn start(&self, kind: ServerKind, name: &str, accounts: &Accounts, core: Option<usize>) -> Result<Server> {
         let port = port_outside_client_range()?;
-        let state = self.scratch.join(name);
-        fs::create_dir_all(&state)?;
-        let mut words = match kind {
-            ServerKind::Ours if !self.stand_in => self.ours(&state, port)?,
-            _ => self.theirs(&state, port)?,
-        };
+        let mut words = self.words(kind, &self.scratch.join(name), &format!("127.0.0.1:{port}"), port)?;
         if let Some(core) = core {
             words.splice(0..0, ["taskset".to_owned(), "-c".into(), core.to_string()]);
         }
@@ -56,13 +51,26 @@ impl ServerStarter {
         server.with_context(|| format!("{name}: {}", words.join(" ")))
     }
 
-    fn ours(&self, state: &Path, port: u16) -> Result<Vec<String>> {
+    /// The command of a server with its state in a directory, which is made. A node listens at the address `listen`, xrootd at all
+    /// addresses.
+    ///
+    /// # Errors
+    /// Its configuration cannot be written.
+    pub fn words(&self, kind: ServerKind, state: &Path, listen: &str, port: u16) -> Result<Vec<String>> {
+        fs::create_dir_all(state)?;
+        match kind {
+            ServerKind::Ours if !self.stand_in => self.ours(state, listen),
+            _ => self.theirs(state, port),
+        }
+    }
+
+    fn ours(&self, state: &Path, listen: &str) -> Result<Vec<String>> {
         let access = state.join("access.toml");
         fs::write(&access, ACCESS)?;
         let mut words: Vec<String> = vec![self.longhaul.display().to_string()];
         words.extend(["serve", "--quiet", "--plain", "--anonymous", "rw", "--export"].map(String::from));
         words.push(format!("data={}:rw", self.data().display()));
-        words.extend(["--listen".into(), format!("127.0.0.1:{port}")]);
+        words.extend(["--listen", listen].map(String::from));
         for (flag, path) in [
             ("--state", &state.join("node")),
             ("--certificate", &self.pki.certificate),

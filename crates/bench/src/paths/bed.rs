@@ -6,12 +6,10 @@
 //! Does not know: what is measured.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use std::{fs, iter};
 
 use anyhow::{Context, Result, bail, ensure};
 use lab::scenario::Change;
@@ -20,7 +18,8 @@ use tempfile::TempDir;
 
 use super::iperf::{self, Flow, Iperf3Report};
 use super::kernel::KernelCounters;
-use crate::process::{ChildGuard, has_listener};
+use crate::process::ChildGuard;
+use crate::site_programs::SitePrograms;
 
 /// The path's name in scenarios.
 const PATH: &str = "a-b";
@@ -28,7 +27,7 @@ const PATH: &str = "a-b";
 const PORT: u16 = 5201;
 /// The interval at which processes are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// The longest that a server may take until it listens, and until it ends by itself.
+/// The longest that a server may take until it ends by itself.
 const SERVER_MAX: Duration = Duration::from_secs(15);
 /// The time that a client may take in addition to its seconds and its round trips.
 const CLIENT_EXTRA: Duration = Duration::from_secs(20);
@@ -128,10 +127,6 @@ impl Iperf3Run {
 }
 
 impl ChildGuard {
-    fn start(mut command: Command) -> Result<ChildGuard> {
-        Ok(ChildGuard(command.spawn().context("cannot start setpriv and iperf3 (scripts/setup-bench.sh)")?))
-    }
-
     fn has_ended(&mut self) -> Result<bool> {
         Ok(self.0.try_wait()?.is_some())
     }
@@ -180,7 +175,7 @@ impl<'a> Bed<'a> {
         };
         let [sender_before, receiver_before] = kernels()?;
         let start = self.lab.reading()?;
-        let mut client = ChildGuard::start(self.iperf("a", "client", &flow.arguments(&self.address(flow.v6)?))?)?;
+        let mut client = self.iperf("a", "client", &flow.arguments(&self.address(flow.v6)?))?;
         let started = Instant::now();
         let handshake = self.path.rtt() * HANDSHAKE_ROUND_TRIPS;
         let count_from = handshake + Duration::from_secs(flow.omit_s.into());
@@ -190,7 +185,11 @@ impl<'a> Bed<'a> {
             self.check_not_stopped()?;
             let elapsed = started.elapsed();
             if elapsed > count_to + CLIENT_EXTRA + handshake * 10 {
-                bail!("iperf3 did not end after {:.0} s: {}", elapsed.as_secs_f64(), self.last_log_line("client"));
+                bail!(
+                    "iperf3 did not end after {:.0} s: {}",
+                    elapsed.as_secs_f64(),
+                    self.programs().last_line("client")
+                );
             }
             if first.is_none() && elapsed >= count_from {
                 first = Some(self.lab.reading()?);
@@ -202,7 +201,7 @@ impl<'a> Bed<'a> {
             sleep(POLL_INTERVAL);
         }
         let text = fs::read_to_string(self.dir.path().join("client.out"))?;
-        let report = iperf::parse(&text).with_context(|| self.last_log_line("client"))?;
+        let report = iperf::parse(&text).with_context(|| self.programs().last_line("client"))?;
         self.wait(&mut server)?;
         // Packets that are still under way arrive, and are acknowledged.
         sleep(Duration::from_millis(200) + self.path.rtt() * 3);
@@ -240,32 +239,22 @@ impl<'a> Bed<'a> {
         address.context("site b has no address of this kind")
     }
 
-    /// The command of iperf3 at a site, with its output in files of the bed.
-    fn iperf(&self, site: &str, log: &str, arguments: &[String]) -> Result<Command> {
-        let file = |end: &str| File::create(self.dir.path().join(format!("{log}.{end}")));
-        let mut command = self.lab.command(site, "setpriv")?;
-        command.args(["--pdeathsig", "KILL", "iperf3"]).args(arguments);
-        command.stdin(Stdio::null()).stdout(file("out")?).stderr(file("err")?);
-        Ok(command)
+    fn programs(&self) -> SitePrograms<'_> {
+        SitePrograms { lab: &self.lab, dir: self.dir.path() }
+    }
+
+    /// Starts iperf3 at a site, with its output in files of the bed.
+    fn iperf(&self, site: &str, name: &str, arguments: &[String]) -> Result<ChildGuard> {
+        let words: Vec<String> = iter::once("iperf3".to_owned()).chain(arguments.iter().cloned()).collect();
+        let mut command = self.programs().command(site, name, &words)?;
+        Ok(ChildGuard(command.spawn().context("cannot start setpriv and iperf3 (scripts/setup-bench.sh)")?))
     }
 
     /// Starts a server for one client, and waits until it listens.
     fn serve(&self) -> Result<ChildGuard> {
-        let mut server = ChildGuard::start(self.iperf("b", "server", &["-s", "-1"].map(String::from))?)?;
-        let started = Instant::now();
-        while !self.listens()? {
-            self.check_not_stopped()?;
-            ensure!(!server.has_ended()?, "the server ended: {}", self.last_log_line("server"));
-            ensure!(started.elapsed() < SERVER_MAX, "the server does not listen: {}", self.last_log_line("server"));
-            sleep(POLL_INTERVAL);
-        }
+        let mut server = self.iperf("b", "server", &["-s", "-1"].map(String::from))?;
+        self.programs().wait_for_listener("b", "server", &mut server.0, PORT, self.stop)?;
         Ok(server)
-    }
-
-    fn listens(&self) -> Result<bool> {
-        let read = |name: &str| fs::read_to_string(Path::new("/proc/thread-self/net").join(name));
-        let tables = self.lab.site("b")?.within(|| ["tcp", "tcp6"].map(read))?;
-        Ok(tables.into_iter().flatten().any(|table| has_listener(&table, PORT)))
     }
 
     /// Waits until the server ends, which it does by itself after its client. One that does not end is killed by its guard; this is not
@@ -277,14 +266,6 @@ impl<'a> Bed<'a> {
             sleep(POLL_INTERVAL);
         }
         Ok(())
-    }
-
-    /// The last line that a process wrote.
-    fn last_log_line(&self, log: &str) -> String {
-        let read = |end: &str| fs::read_to_string(self.dir.path().join(format!("{log}.{end}"))).unwrap_or_default();
-        let text = read("out") + &read("err");
-        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
-        format!("{log}: {}", last.trim())
     }
 }
 

@@ -5,15 +5,15 @@
 //! kernel kills its children (setpriv(1), `--pdeathsig`).
 //! Does not know: which tools are compared.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::fs;
+use std::path::Path;
+use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use lab::Lab;
 use tempfile::TempDir;
 
@@ -23,16 +23,13 @@ use super::site::{self, BottleneckSettings, PATH};
 use super::stage::Stage;
 use super::tool::{CommandLine, Kind, Programs, RunInputs, Tool};
 use crate::account::{Accounts, Side};
-use crate::contestant::find_program;
 use crate::data;
 use crate::paths::iperf;
 use crate::paths::load::LoadBaseline;
-use crate::process::has_listener;
+use crate::site_programs::SitePrograms;
 
 /// The interval at which processes are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// The longest that a server may take until it listens.
-const SERVER_START_MAX: Duration = Duration::from_secs(15);
 /// The time in which a server may finish work after the last client has ended; that work counts.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
@@ -219,36 +216,15 @@ impl Bed<'_> {
         })
     }
 
-    fn command(&self, site: &str, words: &CommandLine, log: &str) -> Result<Command> {
-        let (program, arguments) = words.split_first().context("an empty command")?;
-        let program = find_program(Path::new(program)).with_context(|| format!("{program} is not installed"))?;
-        let mut command = self.lab.command(site, "setpriv")?;
-        command.args(["--pdeathsig", "KILL"]).arg(program).args(arguments);
-        // A state directory of its own keeps Longhaul from remembering an earlier run; it does not make it faster.
-        command.env("LONGHAUL_STATE", self.dir.join("client")).stdin(Stdio::null());
-        command.stdout(File::create(self.log(log, "out"))?).stderr(File::create(self.log(log, "err"))?);
-        Ok(command)
-    }
-
-    fn log(&self, name: &str, end: &str) -> PathBuf {
-        self.dir.join(format!("{name}.{end}"))
+    fn programs(&self) -> SitePrograms<'_> {
+        SitePrograms { lab: &self.lab, dir: self.dir }
     }
 
     fn serve(&self, side: &Side, words: &CommandLine, port: u16) -> Result<Child> {
-        let mut child = side.spawn(&mut self.command("b", words, "server")?)?;
-        let started = Instant::now();
-        loop {
-            let read = |name: &str| fs::read_to_string(Path::new("/proc/thread-self/net").join(name));
-            let tables = self.lab.site("b")?.within(|| ["tcp", "tcp6"].map(read))?;
-            if tables.into_iter().flatten().any(|table| has_listener(&table, port)) {
-                return Ok(child);
-            }
-            self.bench.check_not_stopped()?;
-            if child.try_wait()?.is_some() || started.elapsed() > SERVER_START_MAX {
-                bail!("{} does not listen: {}", words.first().map_or("", String::as_str), self.last_log_line("server"));
-            }
-            sleep(POLL_INTERVAL);
-        }
+        let programs = self.programs();
+        let mut child = side.spawn(&mut programs.command("b", "server", words)?)?;
+        programs.wait_for_listener("b", "server", &mut child, port, &self.bench.stop)?;
+        Ok(child)
     }
 
     /// Runs clients side by side until all have ended, or the cap is reached.
@@ -257,7 +233,7 @@ impl Bed<'_> {
         let mut running = Vec::new();
         for (at, words) in clients.iter().enumerate() {
             let name = format!("client-{at}");
-            running.push((side.spawn(&mut self.command("a", words, &name)?)?, name));
+            running.push((side.spawn(&mut self.programs().command("a", &name, words)?)?, name));
         }
         let mut failure: Option<String> = None;
         let mut wall_s = 0.0;
@@ -267,7 +243,7 @@ impl Bed<'_> {
                 match child.try_wait()? {
                     None => left.push((child, name)),
                     Some(status) if !status.success() => {
-                        failure = Some(format!("{}: {}", status_text(status), self.last_log_line(&name)));
+                        failure = Some(format!("{}: {}", status_text(status), self.programs().last_line(&name)));
                     }
                     Some(_) => {}
                 }
@@ -299,41 +275,14 @@ impl Bed<'_> {
         if tool.kind != Kind::Iperf3 {
             return Ok(ClientsOutcome { end: RunEnd::Done, wall_s });
         }
-        let text = fs::read_to_string(self.log("client-0", "out"))?;
+        let text = fs::read_to_string(self.programs().log("client-0", "out"))?;
         Ok(match iperf::parse(&text) {
             Ok(report) => ClientsOutcome { end: RunEnd::Done, wall_s: job.bytes as f64 * 8.0 / report.bit_s },
             Err(error) => ClientsOutcome { end: RunEnd::Failed(format!("{error:#}")), wall_s },
         })
     }
-
-    /// The last line that a process wrote: its error, if it failed.
-    fn last_log_line(&self, name: &str) -> String {
-        let read = |end: &str| fs::read(self.log(name, end)).unwrap_or_default();
-        let texts = ["err", "out"].map(|end| String::from_utf8_lossy(&read(end)).into_owned());
-        last_line(&texts).unwrap_or("it printed nothing").to_owned()
-    }
 }
 
 fn status_text(status: std::process::ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
-}
-
-/// The last line of the first text that has one. Progress output overwrites itself, so lines also end at carriage returns.
-fn last_line(texts: &[String]) -> Option<&str> {
-    let last = |text: &'_ str| text.trim_end().rfind(['\n', '\r']).map_or(0, |at| at + 1);
-    texts.iter().find(|text| !text.trim().is_empty()).map(|text| text[last(text)..].trim())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_line_of_the_first_text_that_has_one_is_taken() {
-        let texts = |err: &str, out: &str| [err.to_owned(), out.to_owned()];
-        assert_eq!(last_line(&texts("one\ntwo\n\n", "three")), Some("two"));
-        assert_eq!(last_line(&texts("50 %\r100 %\rno room\n", "")), Some("no room"));
-        assert_eq!(last_line(&texts(" \n", "three")), Some("three"));
-        assert_eq!(last_line(&texts("", "")), None);
-    }
 }
