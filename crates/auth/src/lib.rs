@@ -20,6 +20,7 @@
 pub mod access;
 pub mod actions;
 mod address_prefix;
+pub mod approved;
 pub mod client_certificate;
 pub mod fuzzing;
 pub mod grant;

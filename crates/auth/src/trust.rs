@@ -13,14 +13,15 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use crate::Fingerprint;
+use crate::{Fingerprint, approved};
 
 /// The ALPN name of HTTP for clients that verify the node by its key: they get the node's own certificate, whichever other clients get.
 pub const HTTP_BY_KEY_ALPN: &[u8] = b"lh-http/1.1";
 
-/// The only crypto provider of Longhaul.
+/// The only crypto provider of Longhaul; [`approved::restrict`] leaves out a part of it.
 pub fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+    let all = rustls::crypto::aws_lc_rs::default_provider();
+    Arc::new(if approved::is_restricted() { approved::of(all) } else { all })
 }
 
 /// How a client verifies a node.

@@ -33,7 +33,7 @@ use self::proxy::Proxies;
 use crate::limits::{CERTIFICATE_BYTES, CHAIN_CERTIFICATES};
 use crate::token::shown;
 
-pub use self::certificate::{PublicKey, public_key, subject};
+pub use self::certificate::{PublicKey, public_key, subject, valid_until};
 pub use self::check::CertificateCheck;
 pub use self::directory::{AuthorityDirectory, AuthorityFileError};
 pub use self::error::ChainError;

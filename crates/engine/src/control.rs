@@ -299,6 +299,9 @@ impl Control {
         state.receipt = receipt.map(Box::new);
         state.waiting_for.clear();
         state.waker = None;
+        // A node lists jobs long after their end.
+        state.samples = VecDeque::new();
+        state.estimator = Estimator::default();
     }
 
     /// Whether the job has ended.

@@ -21,7 +21,7 @@ use wire::frame::Suite;
 use wire::join::{Join, SessionId};
 
 use self::record_key::RecordKey;
-pub use self::suites::{is_accepted, is_safe, suites};
+pub use self::suites::{is_accepted, objection, suites};
 
 /// Bytes that sealing adds to a record.
 pub const TAG_BYTES: usize = 16;

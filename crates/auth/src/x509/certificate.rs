@@ -169,6 +169,11 @@ pub fn subject(certificate: &[u8]) -> Option<DistinguishedName> {
     name(x509_parser::parse_x509_certificate(certificate).ok()?.1.subject())
 }
 
+/// When a certificate ends, seconds since 1970; none if it is not one.
+pub fn valid_until(certificate: &CertificateDer<'_>) -> Option<i64> {
+    Some(Certificate::parse(certificate).ok()?.ends())
+}
+
 /// The public key in a certificate: its SubjectPublicKeyInfo, and its kind.
 pub fn public_key(certificate: &[u8]) -> Option<(Vec<u8>, PublicKey)> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;

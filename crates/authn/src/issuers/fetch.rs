@@ -36,8 +36,7 @@ pub(super) struct Metadata {
 
 /// The dialer for issuers: over TLS, with these authorities. Any address may be dialled: the operator chooses the issuers.
 pub(super) fn dialer(authorities: &Arc<RootCertStore>) -> Option<Dialer> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = ClientConfig::builder_with_provider(auth::trust::provider()).with_safe_default_protocol_versions();
     let mut tls = config.ok()?.with_root_certificates(Arc::clone(authorities)).with_no_client_auth();
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     Some(Dialer { tls: Arc::new(tls), guard: Arc::new(|_| Ok(())), prepare: None, connect: WITHIN, silence: WITHIN })

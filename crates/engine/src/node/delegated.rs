@@ -68,9 +68,7 @@ impl ClientSession<'_> {
                 "the coordinator allows payload in clear and this mover does not; set --plain at both, or at neither";
             return Err(Refusal::new(Fault::Config, reason));
         }
-        if delegated.suite.is_some_and(|suite| !seal::is_safe(suite)) {
-            let reason =
-                "the coordinator seals by AEGIS-128L, and the processor of this mover has no instructions for AES";
+        if let Some(reason) = delegated.suite.and_then(seal::objection) {
             return Err(Refusal::new(Fault::Config, reason));
         }
         Ok(match order.direction {

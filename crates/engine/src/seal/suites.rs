@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use auth::approved;
 use wire::frame::Suite;
 
 use super::record_key::RecordKey;
@@ -15,9 +16,13 @@ const PIECE_BYTES: usize = 128 << 10;
 /// processor has AES, all suites together take half a millisecond.
 const PIECES: usize = 4;
 
-/// The suites that are worthwhile on this processor, the fastest first. AES-128-GCM is always the last of them.
+/// The suites that are worthwhile on this processor, the fastest first. AES-128-GCM is always the last of them, and the only one where
+/// this process is restricted to approved ciphers.
 pub fn suites() -> &'static [Suite] {
     static MEASURED: OnceLock<Vec<Suite>> = OnceLock::new();
+    if approved::is_restricted() {
+        return &[Suite::Aes128Gcm];
+    }
     MEASURED.get_or_init(|| {
         let mut candidates = vec![Suite::ChaCha20Poly1305];
         candidates.extend(has_aes().then_some(Suite::Aegis128L));
@@ -31,13 +36,23 @@ pub fn suites() -> &'static [Suite] {
 /// Whether a node seals by a suite that a client prefers: where it is worthwhile here, too, or the client's processor has no AES. The end
 /// that needs the most time decides.
 pub fn is_accepted(suite: Suite) -> bool {
-    suite == Suite::ChaCha20Poly1305 || suites().contains(&suite)
+    match suite {
+        Suite::ChaCha20Poly1305 => !approved::is_restricted(),
+        _ => suites().contains(&suite),
+    }
 }
 
-/// Whether a suite is safe on this processor. In software AEGIS looks up tables, whose addresses depend on the key: an attacker on the
-/// same host could observe that.
-pub fn is_safe(suite: Suite) -> bool {
-    suite != Suite::Aegis128L || has_aes()
+/// Why a mover must not seal by a suite that its coordinator has chosen; none if it may. In software AEGIS looks up tables, whose addresses
+/// depend on the key: an attacker on the same host could observe that.
+pub fn objection(suite: Suite) -> Option<&'static str> {
+    if suite != Suite::Aes128Gcm && approved::is_restricted() {
+        return Some(
+            "the coordinator seals by a cipher that --fips of this mover excludes; set --fips at both, or at neither",
+        );
+    }
+    let lacks_aes = suite == Suite::Aegis128L && !has_aes();
+    lacks_aes
+        .then_some("the coordinator seals by AEGIS-128L, and the processor of this mover has no instructions for AES")
 }
 
 /// The suites that are worthwhile by the seconds that each needs for a piece, the fastest first, and AES-128-GCM after them.
@@ -86,6 +101,6 @@ mod tests {
         assert!(suites().contains(&Suite::Aes128Gcm) && is_accepted(Suite::Aes128Gcm));
         assert!(is_accepted(Suite::ChaCha20Poly1305), "of a client whose processor has no AES");
         assert!(has_aes() || !is_accepted(Suite::Aegis128L));
-        assert_eq!(is_safe(Suite::Aegis128L), has_aes());
+        assert_eq!(objection(Suite::Aegis128L).is_none(), has_aes());
     }
 }

@@ -1,12 +1,12 @@
 //! HTTPS for tests: a certificate authority, a small client, and a small server that plays an issuer of tokens.
 
-use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
@@ -14,9 +14,10 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPai
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 use serde_json::{Value, json};
 use web::client::{Client, Dialer};
 use web::url::HttpUrl;
@@ -129,10 +130,8 @@ impl HttpsClient {
 
     /// Sends a request to a node, on a connection of its own.
     pub fn ask(&self, node: &Node, method: &str, target: &str, body: &[u8]) -> Answer {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(AUTHORITY.pem.as_bytes()).unwrap()).unwrap();
         let config = ClientConfig::builder_with_provider(engine::identity::provider());
-        let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+        let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(authorities());
         let mut tls = match self.certificate.as_deref().map(parts) {
             Some((chain, key)) => config.with_client_auth_cert(chain, key).unwrap(),
             None => config.with_no_client_auth(),
@@ -268,15 +267,24 @@ pub fn assert_not_written(node: &Node, secrets: &[String]) {
 
 /// The certificate that a node shows to clients of HTTP, which the authority must have signed.
 pub fn shown_certificate(node: &Node) -> Vec<u8> {
+    let tls = handshake(node, engine::identity::provider()).unwrap();
+    tls.peer_certificates().unwrap()[0].to_vec()
+}
+
+/// A connection to a node by the suites and key exchanges of this provider.
+pub fn handshake(node: &Node, provider: Arc<CryptoProvider>) -> io::Result<ClientConnection> {
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(authorities()).with_no_client_auth();
+    let mut tls = ClientConnection::new(Arc::new(config), "127.0.0.1".try_into().unwrap()).unwrap();
+    let mut socket = TcpStream::connect(("127.0.0.1", node.port))?;
+    while tls.is_handshaking() {
+        tls.complete_io(&mut socket)?;
+    }
+    Ok(tls)
+}
+
+fn authorities() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(AUTHORITY.pem.as_bytes()).unwrap()).unwrap();
-    let config = ClientConfig::builder_with_provider(engine::identity::provider());
-    let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
-    let name = "127.0.0.1".try_into().unwrap();
-    let mut tls = rustls::ClientConnection::new(Arc::new(config.with_no_client_auth()), name).unwrap();
-    let mut socket = TcpStream::connect(("127.0.0.1", node.port)).unwrap();
-    while tls.is_handshaking() {
-        tls.complete_io(&mut socket).unwrap();
-    }
-    tls.peer_certificates().unwrap()[0].to_vec()
+    roots
 }
