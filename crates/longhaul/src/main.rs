@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         }
     };
     sys::limits::raise_descriptor_limit();
+    sys::limits::limit_arenas();
     let printer = Printer::new(args.output.json, args.output.quiet);
     let code = match run(args, &printer) {
         Ok(code) => code,
@@ -60,6 +61,9 @@ fn main() -> ExitCode {
 
 /// Runs the command. Returns an [`Exit`] as a number, or the exit code of the program that the command ran.
 fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
+    if args.common.fips {
+        auth::approved::restrict();
+    }
     let settings = settings::Settings::new(&args.common)?;
     let locators = locators_in_full(&args.command, &settings);
     let exit = match args.command {
@@ -70,6 +74,7 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Serve(serve) => commands::serve::run(serve, &args.common, printer),
         Command::Grant(grant) => commands::grant::run(grant, &settings, printer),
         Command::Demo(demo) => commands::demo::run(&demo, printer),
+        Command::Doctor(doctor) => commands::doctor::run(&doctor, &args.common, &settings, printer),
         Command::Hub(hub) => commands::hub::run(hub, &settings, printer),
         Command::Watch(watch) => commands::watch::run(watch, &settings, printer),
         Command::Exercise(exercise) => commands::exercise::run(exercise, &args.common, &settings, printer),
