@@ -27,6 +27,7 @@
 #   faketime                        libfaketime: a hub whose clock steps
 #   voms-clients                    voms-proxy-fake: proxies with the attributes of virtual organisations
 #   rabbitmq-server                 a broker with its STOMP plug-in, which gets a hub's messages about files
+#   rpm                             installs the RPM package in a root of its own
 #   nodejs npm      build the hub's portal
 #   chromium        tests of the portal in a browser
 #   openssl                         proxies, and the hashed names of authorities that grid clients look for
@@ -66,6 +67,7 @@ need cadaver cadaver
 [ -x /usr/sbin/mount.davfs ] || [ -x /sbin/mount.davfs ] || missing="$missing davfs2"
 need gfal-copy gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
 need openssl openssl
+need rpm rpm
 need node nodejs
 need npm npm
 need chromium chromium

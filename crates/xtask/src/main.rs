@@ -25,8 +25,9 @@ tasks:
           before the next; [--minutes M] of this call; [--report] only writes the page
   picture draws docs/crates.svg: the crates and their dependencies
   deb     makes a Debian package of the release program in target/dist
-  dist    makes an archive of the release program, with checksums, in target/dist
-          both: [--binary FILE] [--version V] [--out DIR]
+  rpm     makes an RPM package of it
+  dist    makes an archive of it, with checksums
+          all three: [--binary FILE] [--version V] [--out DIR]
   try-deb tries the package in a separate root with its own systemd: installs, starts, upgrades it under a transfer, removes and purges it;
           needs root";
 
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         },
         ["picture"] => task("picture", picture::write(&demo::repository())),
         ["deb", ref rest @ ..] => task("deb", package(rest, PackageOptions::deb)),
+        ["rpm", ref rest @ ..] => task("rpm", package(rest, PackageOptions::rpm)),
         ["dist", ref rest @ ..] => task("dist", package(rest, PackageOptions::dist)),
         ["try-deb", ref rest @ ..] => task("try-deb", try_deb::run(rest)),
         ["--help" | "-h" | "help"] => print_with_code(USAGE, ExitCode::SUCCESS),

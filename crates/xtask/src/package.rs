@@ -1,5 +1,5 @@
-//! `cargo xtask deb`, `cargo xtask dist`: packages a built program as a Debian package or as an archive. [`deb`] and [`dist`] list the
-//! files and write the two formats. The same commit and program give the same bytes.
+//! `cargo xtask deb`, `rpm`, `dist`: packages a built program as a Debian package, as an RPM package or as an archive. [`deb`], [`rpm`] and
+//! [`dist`] list the files and write the formats. The same commit and program give the same bytes.
 
 mod changelog;
 mod deb;
@@ -7,6 +7,7 @@ mod depends;
 mod dist;
 mod instance;
 mod program;
+mod rpm;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +34,7 @@ const DOCUMENTS: [&str; 7] = [
     "docs/http.md",
     "docs/lab.md",
 ];
-/// Shells, with the path of their completions in a Debian package and in an archive.
+/// Shells, with the path of their completions in a package and in an archive; zsh's is Debian's.
 const COMPLETIONS: [(&str, &str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/longhaul", "share/bash-completion/completions/longhaul"),
     ("zsh", "usr/share/zsh/vendor-completions/_longhaul", "share/zsh/site-functions/_longhaul"),
@@ -102,6 +103,17 @@ impl PackageOptions {
         Ok(package)
     }
 
+    /// Makes an RPM package; returns its path.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or a tool fails.
+    pub fn rpm(&self) -> Result<PathBuf> {
+        let generated = GeneratedFiles::of(&self.binary)?;
+        let package = rpm::build(self, &generated)?;
+        write_checksums(&self.out)?;
+        Ok(package)
+    }
+
     /// Makes an archive; returns its path.
     ///
     /// # Errors
@@ -125,6 +137,39 @@ impl GeneratedFiles {
                 .collect::<Result<_>>()?,
         })
     }
+}
+
+/// The files of a package below the root of a system; `zsh` is the path of zsh's completions there.
+fn system_files(generated: &GeneratedFiles, zsh: &str) -> Result<Files> {
+    let mut files = Files::new();
+    let mut add = |path: &str, mode: u32, bytes: Vec<u8>| {
+        files.insert(path.to_owned(), (mode, bytes));
+    };
+    add("usr/bin/longhaul", 0o755, generated.program.clone());
+    for (name, page) in &generated.manual {
+        add(&format!("usr/share/man/man1/{name}.gz"), 0o644, gzip(page)?);
+    }
+    for ((shell, path, _), text) in COMPLETIONS.iter().zip(&generated.completions) {
+        add(if *shell == "zsh" { zsh } else { path }, 0o644, text.clone());
+    }
+    let unit = repository_file("packaging/longhaul.service")?;
+    add("usr/lib/systemd/system/longhaul@.service", 0o644, instance::unit(&unit)?);
+    add("usr/lib/systemd/system/longhaul.service", 0o644, unit);
+    for (path, mode, source) in [
+        ("usr/lib/systemd/system/longhaul-netns@.service", 0o644, "packaging/longhaul-netns@.service"),
+        ("usr/lib/longhaul/longhaul-netns", 0o755, "packaging/longhaul-netns"),
+        ("usr/lib/sysusers.d/longhaul.conf", 0o644, "packaging/sysusers.conf"),
+        ("usr/lib/tmpfiles.d/longhaul.conf", 0o644, "packaging/tmpfiles.conf"),
+        ("usr/share/longhaul/grafana-dashboard.json", 0o644, "packaging/grafana-dashboard.json"),
+        ("etc/longhaul/longhaul.toml", 0o644, "packaging/longhaul.toml"),
+    ] {
+        add(path, mode, repository_file(source)?);
+    }
+    for path in DOCUMENTS {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        add(&format!("usr/share/doc/longhaul/{name}"), 0o644, repository_file(path)?);
+    }
+    Ok(files)
 }
 
 /// The content of a file of the repository.
@@ -155,7 +200,7 @@ fn write_checksums(dir: &Path) -> Result<()> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".deb") || name.ends_with(".tar.gz") {
+        if [".deb", ".rpm", ".tar.gz"].iter().any(|end| name.ends_with(end)) {
             let digest = Sha256::digest(fs::read(dir.join(&name))?);
             let hex: String = digest.iter().map(|b| format!("{b:02x}")).collect();
             lines.push(format!("{hex}  {name}\n"));

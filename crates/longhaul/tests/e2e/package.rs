@@ -206,6 +206,72 @@ fn the_same_program_makes_the_same_bytes() {
     }
 }
 
+/// Runs rpm(8), which must succeed; what it printed.
+fn rpm(words: &[&str], root: Option<&Path>, package: Option<&Path>) -> String {
+    let mut command = Command::new("rpm");
+    if let Some(root) = root {
+        command.arg("--root").arg(root);
+    }
+    let output = command.args(words).args(package).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_rpm_is_installed_upgraded_and_removed_in_a_root_of_its_own() {
+    let test = "package::an_rpm_is_installed_upgraded_and_removed_in_a_root_of_its_own";
+    if !Command::new("rpm").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return skipped(test, "rpm is not installed");
+    }
+    if !rustix::process::geteuid().is_root() {
+        return skipped(test, "a root of its own needs root");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let [old, new] = ["1.2.3", "1.2.4"].map(|version| package_options(dir.path(), version).rpm().unwrap());
+    assert!(rpm(&["--checksig", "--nosignature"], None, Some(&old)).contains("digests OK"));
+    let listing = rpm(&["--query", "--list", "--verbose", "--package"], None, Some(&old));
+    for (path, mode) in [
+        ("/usr/bin/longhaul", "-rwxr-xr-x"),
+        ("/usr/lib/longhaul/longhaul-netns", "-rwxr-xr-x"),
+        ("/usr/lib/systemd/system/longhaul.service", "-rw-r--r--"),
+        ("/usr/share/man/man1/longhaul-doctor.1.gz", "-rw-r--r--"),
+        ("/usr/share/zsh/site-functions/_longhaul", "-rw-r--r--"),
+        ("/usr/share/licenses/longhaul/LICENSE", "-rw-r--r--"),
+        ("/etc/longhaul", "drwxr-xr-x"),
+    ] {
+        assert!(listing.lines().any(|line| line.starts_with(mode) && line.ends_with(path)), "{path} in\n{listing}");
+    }
+    assert!(listing.lines().all(|line| line.contains(" root ")), "{listing}");
+    let needs = rpm(&["--query", "--requires", "--package"], None, Some(&old));
+    assert!(needs.contains("libc.so.6(GLIBC_") && needs.contains("systemd"), "{needs}");
+    let root = dir.path().join("root");
+    fs::create_dir(&root).unwrap();
+    rpm(&["--initdb"], Some(&root), None);
+    // The root has neither a shell nor other packages.
+    rpm(&["--install", "--nodeps", "--noscripts"], Some(&root), Some(&old));
+    let settings = root.join("etc/longhaul/longhaul.toml");
+    fs::write(&settings, "audit = true\n").unwrap();
+    rpm(&["--upgrade", "--nodeps", "--noscripts"], Some(&root), Some(&new));
+    assert_eq!(fs::read_to_string(&settings).unwrap(), "audit = true\n", "settings stay");
+    assert_eq!(
+        rpm(&["--query", "longhaul"], Some(&root), None).trim(),
+        "longhaul-1.2.4-1.x86_64".replace("x86_64", std::env::consts::ARCH)
+    );
+    let version = Command::new(root.join("usr/bin/longhaul")).arg("--version").output().unwrap();
+    assert!(version.status.success());
+    rpm(&["--erase", "--nodeps", "--noscripts", "longhaul"], Some(&root), None);
+    assert!(!root.join("usr/bin/longhaul").exists());
+    let saved = fs::read_to_string(settings.with_extension("toml.rpmsave")).unwrap();
+    assert_eq!(saved, "audit = true\n", "changed settings are kept under another name");
+    assert!(
+        fs::read(&old).unwrap() == fs::read(package_options(&dir.path().join("b"), "1.2.3").rpm().unwrap()).unwrap()
+    );
+    for script in ["post", "preun", "postun"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/rpm").join(script);
+        assert!(Command::new("sh").arg("-n").arg(path).status().unwrap().success(), "{script}");
+    }
+}
+
 /// Starts a node with only a settings file and these arguments, and ends it.
 fn assert_starts(settings: &Path, more: &[&str]) {
     let mut command = Command::new(LONGHAUL);

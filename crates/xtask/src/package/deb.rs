@@ -9,9 +9,7 @@ use anyhow::{Context, Result, ensure};
 use md5::{Digest, Md5};
 
 use super::program::WorkDirectory;
-use super::{
-    COMPLETIONS, DOCUMENTS, Files, GeneratedFiles, PackageOptions, changelog, depends, gzip, instance, repository_file,
-};
+use super::{Files, GeneratedFiles, PackageOptions, changelog, depends, gzip, repository_file, system_files};
 
 /// The compression of a package or an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,33 +25,10 @@ const CONTROL_FILES: [(&str, u32); 4] =
     [("postinst", 0o755), ("prerm", 0o755), ("postrm", 0o755), ("conffiles", 0o644)];
 
 fn files(options: &PackageOptions, generated: &GeneratedFiles) -> Result<Files> {
-    let mut files = Files::new();
+    let mut files = system_files(generated, "usr/share/zsh/vendor-completions/_longhaul")?;
     let mut add = |path: &str, mode: u32, bytes: Vec<u8>| {
         files.insert(path.to_owned(), (mode, bytes));
     };
-    add("usr/bin/longhaul", 0o755, generated.program.clone());
-    for (name, page) in &generated.manual {
-        add(&format!("usr/share/man/man1/{name}.gz"), 0o644, gzip(page)?);
-    }
-    for ((_, path, _), text) in COMPLETIONS.iter().zip(&generated.completions) {
-        add(path, 0o644, text.clone());
-    }
-    add("usr/lib/systemd/system/longhaul.service", 0o644, repository_file("packaging/longhaul.service")?);
-    add(
-        "usr/lib/systemd/system/longhaul@.service",
-        0o644,
-        instance::unit(&repository_file("packaging/longhaul.service")?)?,
-    );
-    add("usr/lib/systemd/system/longhaul-netns@.service", 0o644, repository_file("packaging/longhaul-netns@.service")?);
-    add("usr/lib/longhaul/longhaul-netns", 0o755, repository_file("packaging/longhaul-netns")?);
-    add("usr/lib/sysusers.d/longhaul.conf", 0o644, repository_file("packaging/sysusers.conf")?);
-    add("usr/lib/tmpfiles.d/longhaul.conf", 0o644, repository_file("packaging/tmpfiles.conf")?);
-    add("usr/share/longhaul/grafana-dashboard.json", 0o644, repository_file("packaging/grafana-dashboard.json")?);
-    add("etc/longhaul/longhaul.toml", 0o644, repository_file("packaging/longhaul.toml")?);
-    for path in DOCUMENTS {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        add(&format!("usr/share/doc/longhaul/{name}"), 0o644, repository_file(path)?);
-    }
     add("usr/share/doc/longhaul/copyright", 0o644, repository_file("packaging/debian/copyright")?);
     let changes = String::from_utf8(repository_file("CHANGELOG.md")?)?;
     let changes = changelog::debian(&changes, &options.version, options.epoch, &changelog::maintainer());

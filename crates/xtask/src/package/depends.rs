@@ -63,6 +63,15 @@ fn by_symbols(program: &[u8]) -> Result<String> {
     Ok(format!("libc6 (>= {major}.{minor}), libgcc-s1 (>= 4.2)"))
 }
 
+/// The dependency of an RPM package on the C library of 64-bit systems.
+///
+/// # Errors
+/// The program uses no symbol of the C library.
+pub fn glibc(program: &[u8]) -> Result<String> {
+    let (major, minor) = newest_symbol(program).context("the program uses no symbol of the C library")?;
+    Ok(format!("libc.so.6(GLIBC_{major}.{minor})(64bit)"))
+}
+
 fn newest_symbol(program: &[u8]) -> Option<(u32, u32)> {
     let mark = b"GLIBC_";
     let read = |at: usize| {
@@ -84,6 +93,7 @@ mod tests {
     fn the_newest_symbol_decides() {
         assert_eq!(newest_symbol(b"..GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.9\0GLIBC_PRIVATE\0"), Some((2, 34)));
         assert_eq!(newest_symbol(b"nothing"), None);
+        assert_eq!(glibc(b"GLIBC_2.28\0").unwrap(), "libc.so.6(GLIBC_2.28)(64bit)");
     }
 
     #[test]
