@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::migrate::Migrator;
-use sqlx::{AnyPool, ConnectOptions, Executor};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AnyPool, ConnectOptions, Connection, Executor};
 
 /// The kind of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,18 @@ pub async fn open(url: &str, migrations: &Migrations, connections_max: u32) -> R
         Kind::Postgres => migrations.postgres.run(&pool).await?,
     }
     Ok((pool, kind))
+}
+
+/// Copies an SQLite database, as it is at one moment, into a file that does not exist yet. A service may be using it.
+///
+/// # Errors
+/// The database cannot be read, or the file cannot be written.
+pub async fn copy_sqlite(from: &Path, to: &Path) -> Result<(), sqlx::Error> {
+    make_private(&to.to_string_lossy()).map_err(sqlx::Error::Io)?;
+    let options = SqliteConnectOptions::new().filename(from).busy_timeout(Duration::from_secs(30));
+    let mut source = options.disable_statement_logging().connect().await?;
+    sqlx::query("VACUUM INTO ?").bind(to.to_string_lossy().into_owned()).execute(&mut source).await?;
+    source.close().await
 }
 
 /// Makes the file of a new database. It holds keys, so its owner alone may read it; SQLite makes the files beside it with the same mode.
@@ -138,6 +151,22 @@ mod tests {
         for entry in std::fs::read_dir(dir.path()).unwrap().flatten() {
             assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{:?}", entry.path());
         }
+    }
+
+    #[tokio::test]
+    async fn a_database_is_copied_while_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let none = Migrations { sqlite: Migrator::DEFAULT, postgres: Migrator::DEFAULT };
+        let url = |name: &str| format!("sqlite:{}", dir.path().join(name).display());
+        let (pool, _) = open(&url("one.db"), &none, 2).await.unwrap();
+        pool.execute("CREATE TABLE t (n INTEGER PRIMARY KEY)").await.unwrap();
+        pool.execute("INSERT INTO t VALUES (7)").await.unwrap();
+        let mut transaction = pool.begin().await.unwrap();
+        sqlx::query("INSERT INTO t VALUES (8)").execute(&mut *transaction).await.unwrap();
+        copy_sqlite(&dir.path().join("one.db"), &dir.path().join("two.db")).await.unwrap();
+        let (copy, _) = open(&url("two.db"), &none, 1).await.unwrap();
+        let rows: Vec<(i64,)> = sqlx::query_as("SELECT n FROM t").fetch_all(&copy).await.unwrap();
+        assert_eq!(rows, [(7,)], "what is committed, and nothing else");
     }
 
     #[test]

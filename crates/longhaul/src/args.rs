@@ -6,6 +6,7 @@ mod bound;
 mod copy;
 mod data;
 mod demo;
+mod doctor;
 mod exercise;
 mod help;
 mod hub;
@@ -36,6 +37,7 @@ pub use data::{
     DataRuleAdd, DataSubscriptionAction, DataWebhookAction, GroupingWord,
 };
 pub use demo::Demo;
+pub use doctor::Doctor;
 pub use exercise::{
     ExerciseAction, ExerciseAgent, ExerciseArgs, ExerciseBoardArgs, ExerciseList, ExerciseReport, ExerciseRun,
     ExerciseScorecard, ExerciseStopArgs,
@@ -56,7 +58,7 @@ pub use probe::{
 pub use queue::{EveryWord, Queue, QueueAction, Share, ShareAction, Submit};
 pub use report::Report;
 pub use serve::{Anonymous, Serve};
-pub use support::Support;
+pub use support::{Support, SupportAction, SupportDump};
 pub use tune::{
     RATE_MAX, RTT_MAX, Tune, TuneAction, TuneApply, TuneAudit, TuneCalc, TuneCompare, TunePlan, TunePurpose, TuneRole,
     TuneTarget, TuneUndo, TuneVerify, TuneWatch,
@@ -89,6 +91,9 @@ pub struct Common {
     /// Trust nodes whose certificate is from an authority in this PEM file, instead of pinned identities
     #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
     pub cacert: Option<PathBuf>,
+    /// Use only ciphers that FIPS 140-3 approves: AES-GCM for data streams and TLS, with keys agreed over P-256 or P-384
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub fips: bool,
 }
 
 #[derive(Debug, Clone, ClapArgs)]
@@ -155,6 +160,8 @@ pub enum Command {
     /// Print the manual page (roff), or write all manual pages into a directory
     #[command(hide = true)]
     Man(Man),
+    /// Check the node of this host, and say what to do about each problem
+    Doctor(Doctor),
     /// Collect what a support desk needs to know about this host, without secrets
     Support(Support),
     /// Print the completion script for a shell

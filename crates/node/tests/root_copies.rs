@@ -76,6 +76,32 @@ fn a_node_gets_a_file_from_another_by_the_native_engine() {
     assert_eq!(names(&to), ["g"], "nothing else stays");
 }
 
+/// Copies a file natively to a node that may connect to these addresses alone, from one that also takes streams at 127.0.0.2; the number of
+/// connections that the other address has seen.
+fn connections_to_further_address(allowed: &str) -> usize {
+    let further = TcpListener::bind("127.0.0.2:0").unwrap();
+    let address = further.local_addr().unwrap();
+    let from = OpenNode::start_with("data", |config| config.advertise = vec![address]);
+    let to = OpenNode::start_with("data", |config| {
+        config.serves_one_copy = false;
+        let policy = format!("[third_party]\nguests = true\nallow = [\"{allowed}\"]\n");
+        std::fs::write(config.state.path().join("access.toml"), policy).unwrap();
+    });
+    let bytes = write_source(&from);
+    let (mut client, file) = target(&to, &from, "&oss.asize=40000001");
+    let _announced = announce(&from);
+    assert_eq!(copy(&mut client, file), RootAnswer::Ok(Vec::new()));
+    assert!(std::fs::read(to.path("data/g")).unwrap() == bytes);
+    further.set_nonblocking(true).unwrap();
+    std::iter::from_fn(|| further.accept().ok()).count()
+}
+
+#[test]
+fn a_target_dials_no_address_that_it_must_not_though_the_source_advertises_it() {
+    assert_eq!(connections_to_further_address("127.0.0.1/32"), 0);
+    assert!(connections_to_further_address("127.0.0.0/8") > 0, "it is dialled where the policy allows it");
+}
+
 #[test]
 fn a_node_reads_a_file_from_another_where_the_client_states_a_checksum() {
     let (from, to) = (OpenNode::start("data"), OpenNode::start("data"));

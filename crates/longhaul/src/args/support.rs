@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, Subcommand};
 
 /// Collect what a support desk needs to know about this host, without secrets.
 ///
@@ -11,7 +11,39 @@ use clap::Args as ClapArgs;
 /// paths, running jobs and nodes, the recent log. It leaves out identity, keys, grants, passwords and the query strings of URLs.
 /// It does not open journals and data. Look into the archive before you send it to anyone.
 #[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Support {
+    #[command(subcommand)]
+    pub action: Option<SupportAction>,
+    #[command(flatten)]
+    pub dump: SupportDump,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SupportAction {
+    /// Save the state directory of a node, hub or watch in one file; the service may be running
+    ///
+    /// The file holds identity, grants, databases, journals: whoever has it can act as this service. Only you can read it. Databases in
+    /// PostgreSQL, settings files and data are not in it.
+    Backup {
+        /// Write the backup to this file; an existing file is not replaced
+        ///
+        /// Default: longhaul-backup-HOST-TIME.tar.gz in the current directory.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Restore a state directory, which must be empty or absent, from a backup
+    ///
+    /// Name the directory by --state. Stop the service that the backup was made of first: two services with one identity take each
+    /// other's clients. Files belong to the owner of the directory if it exists.
+    Restore {
+        /// The file that `longhaul support backup` has written
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct SupportDump {
     /// Write the archive to this file; an existing file is not replaced
     ///
     /// Default: longhaul-support-HOST-TIME.tar.gz in the current directory.

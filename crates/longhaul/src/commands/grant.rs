@@ -33,7 +33,7 @@ struct GrantLine<'a> {
     url: Option<String>,
 }
 
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64)
 }
 
@@ -118,7 +118,7 @@ fn link(host_and_port: &str, grant: &Grant, key: &AccessKey) -> String {
 
 /// Host and port for clients of the node: those of `--at`, else the node's address if it listens on a single one, else the name of
 /// this host.
-fn host_and_port(at: Option<&str>, last_address: Option<SocketAddr>) -> Result<String, Failure> {
+pub(super) fn host_and_port(at: Option<&str>, last_address: Option<SocketAddr>) -> Result<String, Failure> {
     let port = last_address.map_or(DEFAULT_PORT, |address| address.port());
     let Some(text) = at else {
         let only = last_address.map(|address| address.ip()).filter(|ip| !ip.is_unspecified());

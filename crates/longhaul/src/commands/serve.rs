@@ -17,7 +17,6 @@ use node::{EXERCISE_EXPORT, Node, NodeConfig, NodeError, NodeJobs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use self::settings_sources::SettingsSource;
 use self::signals::RunningNode;
 use self::supervisor::Supervisor;
 use crate::args::{Common, Serve};
@@ -27,7 +26,7 @@ use crate::printer::{LogLines, Printer};
 
 #[cfg(test)]
 pub(super) use self::settings_sources::SettingsFile;
-pub use self::settings_sources::{KEYS, state_in_file};
+pub use self::settings_sources::{KEYS, NodeSettings, SettingsSource, state_in_file};
 pub(super) use self::web::certificate;
 
 /// The addresses to try, in order. By default these are all addresses of both families, then all of IPv4, for hosts without IPv6.
@@ -91,6 +90,7 @@ impl JobSource for NodeJobSource {
 /// A setting is wrong, a file cannot be read, or the node cannot listen.
 pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Failure> {
     let source = SettingsSource::new(serve, common.clone());
+    source.restrict_ciphers()?;
     let settings = source.read()?;
     let listen = settings.listen.clone();
     let addresses = addresses(listen.as_deref())?;

@@ -3,10 +3,11 @@
 //! Two measures keep secrets out. Only facts without secrets are collected: for a file with secrets, only that it exists. And
 //! [`Redactor`] removes from every text the secrets that it knows, and text that looks like a secret.
 
+mod backup;
 mod host;
 mod node;
 mod redact;
-mod tool;
+mod restore;
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -22,14 +23,11 @@ use model::units::Bytes;
 use serde::Serialize;
 
 use self::redact::Redactor;
-use crate::args::{Common, Support};
-use crate::commands::serve;
+use crate::args::{Common, Support, SupportAction, SupportDump};
+use crate::commands::installed_node::InstalledNode;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
-
-/// The settings file of the package.
-const PACKAGED_SETTINGS: &str = "/etc/longhaul/longhaul.toml";
 
 /// A file of the archive.
 struct Member {
@@ -39,10 +37,9 @@ struct Member {
     text: String,
 }
 
-/// The node and the files that the facts are about.
+/// The node that the facts are about.
 struct Subject {
-    state: PathBuf,
-    config: Option<PathBuf>,
+    node: InstalledNode,
     unit: String,
 }
 
@@ -63,14 +60,9 @@ struct MemberReport<'a> {
 }
 
 impl Subject {
-    fn of(support: &Support, common: &Common, settings: &Settings) -> Result<Subject, Failure> {
-        let packaged = || Some(PathBuf::from(PACKAGED_SETTINGS)).filter(|path| path.exists());
-        let config = support.config.clone().or_else(packaged);
-        let is_state_typed =
-            common.state.is_some() || std::env::var_os("LONGHAUL_STATE").is_some_and(|dir| !dir.is_empty());
-        let in_file = config.as_deref().filter(|_| !is_state_typed).and_then(serve::state_in_file);
-        let state = in_file.map_or_else(|| settings.state_path().map(Path::to_owned), Ok)?;
-        Ok(Subject { state, config, unit: support.unit.clone() })
+    fn of(dump: &SupportDump, common: &Common, settings: &Settings) -> Result<Subject, Failure> {
+        let node = InstalledNode::find(dump.config.as_ref(), common, settings)?;
+        Ok(Subject { node, unit: dump.unit.clone() })
     }
 
     /// Collects all facts, before redaction.
@@ -83,17 +75,17 @@ impl Subject {
             member("network.txt", "links, addresses, routes, the kernel's counters", host::network()),
             member("limits.txt", "limits of this process, and of open files in all", host::limits()),
             member("tune-audit.jsonl", "the audit of `longhaul tune`, for 100 ms", host::audit()),
-            member("settings.toml", "the node's settings", node::settings(self.config.as_deref())),
+            member("settings.toml", "the node's settings", node::settings(self.node.config.as_deref())),
             member(
                 "exports.txt",
                 "file systems of the exports, and their free space",
-                node::exports(self.config.as_deref()),
+                node::exports(self.node.config.as_deref()),
             ),
-            member("access.txt", "the numbers of keys and rules", node::access(&self.state)),
-            member("state.txt", "names, sizes, modes and times in the state directory", node::state(&self.state)),
-            member("paths.jsonl", "measurements of paths by earlier transfers", node::paths(&self.state)),
-            member("jobs.jsonl", "jobs that run now", node::jobs(&self.state)),
-            member("nodes.txt", "nodes that run now", node::nodes(&self.state)),
+            member("access.txt", "the numbers of keys and rules", node::access(&self.node.state)),
+            member("state.txt", "names, sizes, modes and times in the state directory", node::state(&self.node.state)),
+            member("paths.jsonl", "measurements of paths by earlier transfers", node::paths(&self.node.state)),
+            member("jobs.jsonl", "jobs that run now", node::jobs(&self.node.state)),
+            member("nodes.txt", "nodes that run now", node::nodes(&self.node.state)),
             member("unit.txt", "how systemd sees the node", node::unit(&self.unit)),
             member("log.txt", "the node's recent log", node::log(&self.unit)),
         ]
@@ -109,9 +101,9 @@ impl Subject {
             }
         }
         for file in ["identity.key.der", "macaroon.key"] {
-            node::read(&self.state.join(file)).iter().for_each(|bytes| redactor.add(bytes));
+            node::read(&self.node.state.join(file)).iter().for_each(|bytes| redactor.add(bytes));
         }
-        let grants = ["grants.toml", "errand-grants.toml"].map(|name| self.state.join(name));
+        let grants = ["grants.toml", "errand-grants.toml"].map(|name| self.node.state.join(name));
         for file in grants.iter().chain(&common.key_file) {
             let bytes = node::read(file).unwrap_or_default();
             let text = String::from_utf8_lossy(&bytes);
@@ -128,21 +120,42 @@ impl Subject {
 /// # Errors
 /// No state directory is known, or the file cannot be written.
 pub fn run(support: &Support, common: &Common, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let subject = Subject::of(support, common, settings)?;
+    match &support.action {
+        None => dump(&support.dump, common, settings, printer),
+        Some(SupportAction::Backup { out }) => {
+            let state = InstalledNode::find(None, common, settings)?.state;
+            backup::run(&state, out.as_deref(), printer)
+        }
+        Some(SupportAction::Restore { file }) => {
+            let state = InstalledNode::find(None, common, settings)?.state;
+            restore::run(file, &state, printer)
+        }
+    }
+}
+
+fn dump(dump: &SupportDump, common: &Common, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let subject = Subject::of(dump, common, settings)?;
     let redactor = subject.redactor(common);
     let mut members = subject.collect();
     members.iter_mut().for_each(|member| member.text = redactor.redact(&member.text));
     let now = Timestamp::now();
-    let name = format!("longhaul-support-{}-{}", host::name(), now.strftime("%Y%m%dT%H%M%SZ"));
+    let name = file_name("support", now);
     members.insert(0, Member { name: "README.txt", about: "this list", text: readme(&name, &members) });
-    let out = support.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.tar.gz")));
+    let out = dump.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.tar.gz")));
     let written = write(&out, &name, &members, now);
-    let bytes = written.map_err(|error| {
-        let message = format!("cannot write {}: {error} (--out says where to write)", out.display());
-        Failure { exit: Exit::Storage, fault: Fault::Storage, message }
-    })?;
+    let bytes = written.map_err(|error| cannot_write(&out, &error))?;
     print_members(&out, bytes, &members, printer);
     Ok(Exit::Done)
+}
+
+/// The name of a file that this command writes by default, without its end.
+fn file_name(what: &str, now: Timestamp) -> String {
+    format!("longhaul-{what}-{}-{}", host::name(), now.strftime("%Y%m%dT%H%M%SZ"))
+}
+
+fn cannot_write(out: &Path, error: &dyn std::fmt::Display) -> Failure {
+    let message = format!("cannot write {}: {error} (--out says where to write)", out.display());
+    Failure { exit: Exit::Storage, fault: Fault::Storage, message }
 }
 
 fn print_members(out: &Path, bytes: u64, members: &[Member], printer: &Printer) {

@@ -35,7 +35,14 @@ impl Hub {
         Hub { dir, child, url, args: args.to_vec(), environment: environment.to_vec() }
     }
 
-    fn state(&self) -> PathBuf {
+    /// Starts a hub whose state is `state` in a directory.
+    pub fn on(dir: TempDir) -> Hub {
+        let (child, url) = Hub::spawn(&dir, "127.0.0.1:0", &[], &[]);
+        Hub { dir, child, url, args: Vec::new(), environment: Vec::new() }
+    }
+
+    /// Its state directory.
+    pub fn state(&self) -> PathBuf {
         self.dir.path().join("state")
     }
 

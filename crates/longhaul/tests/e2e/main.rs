@@ -8,8 +8,10 @@
 
 mod access;
 mod api;
+mod approved_ciphers;
 mod archives;
 mod attributes;
+mod backups;
 mod breaks;
 mod cli;
 mod client;
@@ -23,6 +25,7 @@ mod delegated_keys;
 mod deletes;
 mod demo;
 mod docs;
+mod doctor;
 mod exercise;
 mod exercise_hub;
 mod file_commands;

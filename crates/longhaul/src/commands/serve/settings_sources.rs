@@ -38,6 +38,7 @@ pub(in crate::commands) struct SettingsFile {
     key_file: Option<PathBuf>,
     anonymous: Option<Anonymous>,
     plain: Option<bool>,
+    fips: Option<bool>,
     state: Option<PathBuf>,
     #[serde(default)]
     responders: Vec<String>,
@@ -116,6 +117,7 @@ pub struct NodeSettings {
     pub exports: Vec<Export>,
     anonymous: Option<Rights>,
     plain: bool,
+    pub fips: bool,
     responders: Responders,
     twamp_listen: Option<SocketAddr>,
     root_listen: Option<SocketAddr>,
@@ -188,7 +190,7 @@ impl SettingsSource {
     pub fn read(&self) -> Result<NodeSettings, Failure> {
         let serve = &self.serve;
         let common = &self.common;
-        let file = serve.config.as_deref().map(toml_file::read::<SettingsFile>).transpose()?.unwrap_or_default();
+        let file = self.file()?;
         let list =
             |typed: &Vec<String>, from_file: Vec<String>| if typed.is_empty() { from_file } else { typed.clone() };
         let web_options = web::WebOptions {
@@ -224,6 +226,7 @@ impl SettingsSource {
             exports,
             anonymous: serve.anonymous.or(file.anonymous).map(rights),
             plain: serve.plain || file.plain.unwrap_or(false),
+            fips: common.fips || file.fips.unwrap_or(false),
             responders: Responders::parse(&list(&serve.responders, file.responders)).map_err(Failure::usage)?,
             twamp_listen: serve.twamp_listen.or(file.twamp_listen),
             root_listen: serve.root_listen.or(file.root_listen),
@@ -234,6 +237,21 @@ impl SettingsSource {
         })
     }
 
+    /// Restricts this process to approved ciphers if the settings say so. Everything else that is read may make connections.
+    ///
+    /// # Errors
+    /// The settings file cannot be read.
+    pub fn restrict_ciphers(&self) -> Result<(), Failure> {
+        if self.common.fips || self.file()?.fips.unwrap_or(false) {
+            auth::approved::restrict();
+        }
+        Ok(())
+    }
+
+    fn file(&self) -> Result<SettingsFile, Failure> {
+        Ok(self.serve.config.as_deref().map(toml_file::read).transpose()?.unwrap_or_default())
+    }
+
     /// Whether a settings file is named.
     pub fn has_file(&self) -> bool {
         self.serve.config.is_some()
@@ -241,6 +259,11 @@ impl SettingsSource {
 }
 
 impl NodeSettings {
+    /// The certificate that HTTP clients see, unless it is the node's own.
+    pub fn certificate(&self) -> Option<&node::Certificate> {
+        self.web.certificate.as_deref()
+    }
+
     /// The configuration of a node at this address, with this state directory.
     pub fn config(self, listen: SocketAddr, state: StateDir) -> NodeConfig {
         NodeConfig {
@@ -263,7 +286,7 @@ impl NodeSettings {
 }
 
 /// The keys of the settings file. None holds a secret, so `longhaul support` copies their values.
-pub const KEYS: [&str; 23] = [
+pub const KEYS: [&str; 24] = [
     "export",
     "listen",
     "advertise",
@@ -272,6 +295,7 @@ pub const KEYS: [&str; 23] = [
     "key-file",
     "anonymous",
     "plain",
+    "fips",
     "state",
     "responders",
     "twamp-listen",
@@ -363,7 +387,7 @@ mod tests {
             | "allow-origin" => {
                 format!("{key} = []\n")
             }
-            "plain" | "audit" => format!("{key} = true\n"),
+            "plain" | "fips" | "audit" => format!("{key} = true\n"),
             "twamp-listen" | "root-listen" => format!("{key} = \"127.0.0.1:862\"\n"),
             "anonymous" => format!("{key} = \"ro\"\n"),
             _ => format!("{key} = \"x\"\n"),
@@ -375,6 +399,7 @@ mod tests {
             listen,
             anonymous,
             plain,
+            fips,
             state,
             audit,
             exercise,
@@ -388,7 +413,7 @@ mod tests {
             ..
         } = file;
         assert!(listen.is_some() && anonymous.is_some() && plain.is_some() && state.is_some() && audit.is_some());
-        assert!(exercise.is_some());
+        assert!(exercise.is_some() && fips.is_some());
         let files = [certificate, certificate_key, client_ca, vomsdir, cacert, access, key_file];
         assert!(files.iter().all(Option::is_some));
         std::fs::write(&path, "keys = 1").unwrap();

@@ -67,8 +67,14 @@ impl RunningNode {
         let has_other_listen = settings.listen != self.listen;
         let has_other_state = settings.state != self.state.path();
         let has_other_exercise = settings.exercise != self.exercise;
+        let has_other_fips = settings.fips != auth::approved::is_restricted();
         self.node.reload(&settings.config(self.address, self.state.clone()))?;
-        let fixed = [("listen", has_other_listen), ("state", has_other_state), ("exercise", has_other_exercise)];
+        let fixed = [
+            ("listen", has_other_listen),
+            ("state", has_other_state),
+            ("exercise", has_other_exercise),
+            ("fips", has_other_fips),
+        ];
         for (key, _) in fixed.iter().filter(|(_, differs)| *differs) {
             tracing::warn!(key, "this setting has changed, and takes effect only when the node starts: restart it");
         }

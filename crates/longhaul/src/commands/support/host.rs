@@ -7,8 +7,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use model::v1::tune::AuditRequest;
 
-use super::tool;
-use crate::commands::tune;
+use crate::commands::{tool, tune};
 
 /// Settings below /proc/sys that matter to transfers.
 const SYSCTLS: [&str; 36] = [

@@ -16,8 +16,7 @@ use rustls::pki_types::CertificateDer;
 use serde_json::Value;
 
 use super::redact::REMOVED;
-use super::tool;
-use crate::commands::serve;
+use crate::commands::{serve, tool};
 use crate::job_control;
 
 /// The most bytes that are read of a file.

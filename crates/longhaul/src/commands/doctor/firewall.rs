@@ -1,0 +1,129 @@
+//! Whether this host's own packet filter lets clients reach the node's port (nftables; iptables of today is a front end of it).
+//!
+//! A rule may accept by much more than a port (addresses, interfaces, states). So only one case is a warning: a chain drops what no rule
+//! accepts, and no rule of its table accepts the port. Whether clients elsewhere get through, only a peer can tell.
+
+use serde_json::Value;
+
+use super::Diagnosis;
+use crate::commands::tool;
+
+const CHECK: &str = "firewall";
+
+/// Asks nftables for its rules, and judges them.
+pub fn check(port: u16) -> Diagnosis {
+    match tool::output("nft", &["-j", "list", "ruleset"]) {
+        Ok(text) => judge(&text, port),
+        Err(why) => Diagnosis::unknown(
+            CHECK,
+            format!("the rules of nftables cannot be read: {why}"),
+            "run the command as root where nftables is installed; --peer tests the way from outside in any case",
+        ),
+    }
+}
+
+fn judge(text: &str, port: u16) -> Diagnosis {
+    let Ok(rules) = serde_json::from_str::<Value>(text) else {
+        return Diagnosis::unknown(
+            CHECK,
+            "nft prints no JSON",
+            "run `nft list ruleset`, and look for the port yourself",
+        );
+    };
+    let all: Vec<&Value> = rules["nftables"].as_array().into_iter().flatten().collect();
+    let dropping = all.iter().map(|entry| &entry["chain"]).find(|chain| {
+        chain["hook"] == "input" && chain["policy"] == "drop" && !accepts(&all, &chain["family"], &chain["table"], port)
+    });
+    match dropping {
+        None => Diagnosis::well(CHECK, format!("no chain of nftables drops what comes to TCP port {port}")),
+        Some(chain) => {
+            let [family, table, name] = ["family", "table", "name"].map(|field| chain[field].as_str().unwrap_or("?"));
+            Diagnosis::warning(
+                CHECK,
+                format!(
+                    "the chain {name} of table {family} {table} drops what comes in, and no rule accepts TCP port {port}"
+                ),
+                format!(
+                    "nft add rule {family} {table} {name} tcp dport {port} accept; then write it to the firewall's configuration"
+                ),
+            )
+        }
+    }
+}
+
+/// Whether a rule of a table accepts a port.
+fn accepts(all: &[&Value], family: &Value, table: &Value, port: u16) -> bool {
+    let of_table = all.iter().map(|entry| &entry["rule"]);
+    of_table.filter(|rule| rule["family"] == *family && rule["table"] == *table).any(|rule| {
+        let parts = || rule["expr"].as_array().into_iter().flatten();
+        let is_accept = parts().any(|part| part.get("accept").is_some());
+        let matches = || parts().map(|part| &part["match"]).filter(|one| one.is_object());
+        let ports = matches().find(|one| one["left"]["payload"]["field"] == "dport");
+        is_accept && ports.map_or_else(|| matches().all(names_clients), |ports| covers(&ports["right"], port))
+    })
+}
+
+/// Whether a part of a rule names clients, by address or interface: such a rule may accept them at every port.
+fn names_clients(part: &Value) -> bool {
+    let field = &part["left"]["payload"]["field"];
+    let key = &part["left"]["meta"]["key"];
+    let is_interface = (*key == "iif" || *key == "iifname") && part["right"] != "lo";
+    *field == "saddr" || *field == "daddr" || is_interface
+}
+
+/// Whether a number, a range, or a set of them has a port.
+fn covers(right: &Value, port: u16) -> bool {
+    let number = |value: &Value| value.as_u64();
+    match (right.as_u64(), right["range"].as_array(), right["set"].as_array()) {
+        (Some(one), ..) => one == u64::from(port),
+        (_, Some(ends), _) => {
+            let ends: Vec<u64> = ends.iter().filter_map(number).collect();
+            matches!(ends[..], [from, to] if (from..=to).contains(&u64::from(port)))
+        }
+        (.., Some(set)) => set.iter().any(|one| covers(one, port)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::CheckStatus;
+    use super::*;
+
+    fn ruleset(policy: &str, right: &Value) -> String {
+        let chain =
+            json!({"chain": {"family": "inet", "table": "filter", "name": "input", "hook": "input", "policy": policy}});
+        let established = json!({"rule": {"family": "inet", "table": "filter", "chain": "input", "expr": [
+            {"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": ["established"]}}, {"accept": null}
+        ]}});
+        let accept = json!({"rule": {"family": "inet", "table": "filter", "chain": "input", "expr": [
+            {"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": right}}, {"accept": null}
+        ]}});
+        let own = json!({"rule": {"family": "inet", "table": "filter", "chain": "input", "expr": [
+            {"match": {"op": "==", "left": {"meta": {"key": "iif"}}, "right": "lo"}}, {"accept": null}
+        ]}});
+        json!({"nftables": [{"metainfo": {"version": "1"}}, chain, established, own, accept]}).to_string()
+    }
+
+    #[test]
+    fn only_a_chain_that_drops_a_port_that_no_rule_accepts_draws_a_warning() {
+        let status = |policy, right: Value| judge(&ruleset(policy, &right), 7411).status;
+        assert_eq!(status("drop", json!(22)), CheckStatus::Warning);
+        assert_eq!(status("accept", json!(22)), CheckStatus::Well);
+        for right in [
+            json!(7411),
+            json!({"range": [7000, 8000]}),
+            json!({"set": [22, 7411]}),
+            json!({"set": [{"range": [7411, 7411]}]}),
+        ] {
+            assert_eq!(status("drop", right.clone()), CheckStatus::Well, "{right}");
+        }
+        assert_eq!(status("drop", json!({"range": [1, 7410]})), CheckStatus::Warning);
+        let warning = judge(&ruleset("drop", &json!(22)), 7411);
+        assert!(warning.remedy.unwrap().contains("nft add rule inet filter input tcp dport 7411 accept"));
+        assert_eq!(judge("", 7411).status, CheckStatus::Unknown);
+        assert_eq!(judge("{\"nftables\": []}", 7411).status, CheckStatus::Well);
+    }
+}
