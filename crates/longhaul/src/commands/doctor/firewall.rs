@@ -58,7 +58,11 @@ fn accepts(all: &[&Value], family: &Value, table: &Value, port: u16) -> bool {
         let parts = || rule["expr"].as_array().into_iter().flatten();
         let is_accept = parts().any(|part| part.get("accept").is_some());
         let matches = || parts().map(|part| &part["match"]).filter(|one| one.is_object());
-        let ports = matches().find(|one| one["left"]["payload"]["field"] == "dport");
+        let is_ports = |one: &&Value| {
+            let payload = &one["left"]["payload"];
+            payload["field"] == "dport" && payload["protocol"] != "udp"
+        };
+        let ports = matches().find(is_ports);
         is_accept && ports.map_or_else(|| matches().all(names_clients), |ports| covers(&ports["right"], port))
     })
 }
