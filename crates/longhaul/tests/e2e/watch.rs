@@ -239,8 +239,11 @@ fn loss_is_reported_with_its_direction_and_a_nearby_event() {
     assert_eq!((&lost["direction"], &lost["cause"]), (&"forward".into(), &"random_loss".into()), "{lost}");
     assert!(lost["event"].as_str().unwrap().contains("firewall update"), "{lost}");
     assert!(lost["evidence"].as_str().unwrap().contains("packets lost forward"), "{lost}");
-    let (forward, reverse) = health(&operator, "a", "far", "latency").unwrap();
-    assert!(forward != "ok" && reverse == "ok", "{forward} {reverse}");
+    // A busy machine delays packets now and then, in either direction.
+    until("only the way there is not well", LONG, || {
+        let (forward, reverse) = health(&operator, "a", "far", "latency").unwrap();
+        forward != "ok" && reverse == "ok"
+    });
     let text = operator.run(&["watch", "why", "far", "a"]).expect(0).text();
     assert!(text.contains("a to far") && text.contains("cause: random_loss"), "{text}");
     path.one_of.store(0, Ordering::SeqCst);
