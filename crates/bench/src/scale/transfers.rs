@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::account::Accounts;
+use crate::account::{Accounts, reset_peak};
 use crate::process::{Jobs, RunMonitor, Server};
 
 /// The counts of streams that are measured.
@@ -96,6 +96,8 @@ impl ScaleBench<'_> {
     fn run_once(&self, setting: JobSetting) -> Result<ScaleRun> {
         let client = self.accounts.side("client")?;
         let jobs = Jobs { commands: vec![self.words(setting); setting.jobs as usize], log: self.log.clone() };
+        // The node runs on from one setting to the next: its peak would be that of the largest one.
+        reset_peak(&self.server.side.pids());
         let node_before_s = self.server.side.cpu_s()?;
         client.enter()?;
         let client_before_s = client.cpu_s_ended();
