@@ -40,6 +40,10 @@ test: setup portal ## every test and every check, as CI runs them
 stress: setup ## every test five times on a machine that is kept busy; takes hours; writes docs/results/stress.md
 	cargo xtask stress $(STRESS)
 
+.PHONY: check-packaging
+check-packaging: ## the chart, the compose file, the role, the RPM package and the image, with what scripts/setup-packaging.sh installs
+	sh scripts/check-packaging.sh
+
 .PHONY: test-interop
 test-interop: setup ## stock clients and servers (curl, davix, gfal2, rclone, xrootd) beside a node, FTS's client and Rucio at a hub; a part of make test
 	cargo test --package longhaul --test interop
@@ -160,6 +164,10 @@ rpm: build ## an RPM package for Enterprise Linux, into target/dist
 .PHONY: dist
 dist: build ## an archive for other systems with its checksums, into target/dist
 	cargo xtask dist
+
+.PHONY: image
+image: deb ## a container image, into target/dist, without a daemon or a registry; needs root and scripts/setup-packaging.sh
+	sh scripts/image.sh
 
 .PHONY: try-deb
 try-deb: build ## the package on a system of its own, from installing to purging, with an upgrade during a transfer; needs root

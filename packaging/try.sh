@@ -94,7 +94,7 @@ system() {
     # Settings of dpkg that leave out parts of packages must not apply either: container images have them.
     rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
     # The state of a node that was started by hand on this host belongs to another user: it is removed here.
-    rm -rf "$root/var/lib/longhaul" "$root/etc/longhaul"
+    rm -rf "$root/var/lib/longhaul" "$root/var/lib/longhaul-hub" "$root/var/lib/longhaul-watch" "$root/etc/longhaul"
     # No index of manuals: it takes longer than all the rest.
     rm -f "$root/var/lib/man-db/auto-update"
 }
@@ -330,13 +330,37 @@ inside() {
     same active "it runs" systemctl is-active longhaul
     must "keys count as before" as_user longhaul ls "$node/data"
 
+    step "a hub and a watch beside the node"
+    must "the watch listens at a port of its own" sh -c \
+        'mkdir -p /etc/systemd/system/longhaul-watch.service.d && printf "%s\n" "[Service]" "ExecStart=" \
+        "ExecStart=/usr/bin/longhaul watch serve --config /etc/longhaul/watch.toml --listen [::]:8447" \
+        >/etc/systemd/system/longhaul-watch.service.d/try.conf && systemctl daemon-reload'
+    for unit in longhaul-hub longhaul-watch; do
+        same disabled "$unit waits for the administrator" systemctl is-enabled "$unit"
+        must "$unit starts" systemctl enable --now "$unit"
+        must "$unit is restricted" sh -c "systemd-analyze security --no-pager $unit.service | tail -n 1"
+        tail -n 1 /tmp/output
+        same "longhaul-hub:longhaul-hub 700" "only its user may read its state" stat -c "%U:%G %a" "/var/lib/$unit"
+    done
+    admin=$(setpriv --reuid longhaul-hub --regid longhaul-hub --clear-groups \
+        longhaul --state /var/lib/longhaul-hub hub grant --role admin --name root 2>/dev/null | tail -n 1)
+    must "the hub admits its admin" env LONGHAUL_STATE=/tmp/admin LONGHAUL_KEY="$admin" LONGHAUL_HUB=https://127.0.0.1:8446 \
+        longhaul hub site add cern
+    must "the watch answers" curl --silent --fail --insecure --output /dev/null https://127.0.0.1:8447/api/v1/openapi.json
+    must "the hub reads its file again" systemctl reload longhaul-hub
+    must "the package installs again" dpkg --install --force-confold /try/later.deb
+    for unit in longhaul-hub longhaul-watch; do
+        same active "$unit runs after an upgrade" systemctl is-active "$unit"
+    done
+
     step "purging"
     must "it is purged" dpkg --purge longhaul
     must "nobody listens" sh -c '! ss --tcp --listening --numeric | grep -q :7411'
     must "files of exports stay" cmp /tmp/user/large /srv/data/large
     must "the user stays" getent passwd longhaul
     footprint | comm -13 /tmp/before - >/tmp/left
-    same "/etc/systemd/system/longhaul.service.d" "of all files an administrator's drop-in is left" cat /tmp/left
+    same "/etc/systemd/system/longhaul.service.d
+/etc/systemd/system/longhaul-watch.service.d" "of all files an administrator's drop-ins are left" cat /tmp/left
     echo "PASSED: installed, started, reloaded, upgraded during a transfer, killed, removed, purged"
 }
 
@@ -368,6 +392,9 @@ scripted() {
     same "/var/lib/longhaul:/usr/sbin/nologin" "the user is there" sh -c 'getent passwd longhaul | cut -d: -f6,7'
     for dir in . issuers journals paths run unfinished; do
         same "longhaul:longhaul 700" "only that user may read $dir" stat -c "%U:%G %a" "/var/lib/longhaul/$dir"
+    done
+    for dir in longhaul-hub longhaul-watch; do
+        same "longhaul-hub:longhaul-hub 700" "only the hub's user may read $dir" stat -c "%U:%G %a" "/var/lib/$dir"
     done
     [ -L /etc/systemd/system/multi-user.target.wants/longhaul.service ] || fail "the node is not enabled"
     must "the manual is found" test -e /usr/share/man/man1/longhaul-serve.1.gz

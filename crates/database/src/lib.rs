@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AnyPool, ConnectOptions, Connection, Executor};
 
@@ -46,9 +46,22 @@ pub enum OpenError {
         /// The error of the driver.
         source: sqlx::Error,
     },
+    /// A newer version of the service has changed its tables.
+    #[error(
+        "a newer version of longhaul has changed the database {name} (its tables have step {step}, and this version knows the steps up to \
+         {known}): run that version, or restore a backup from before"
+    )]
+    Newer {
+        /// Its URL, without the password.
+        name: String,
+        /// A migration that this version does not know.
+        step: i64,
+        /// The last migration that this version knows.
+        known: i64,
+    },
     /// Its tables cannot be brought to this version.
     #[error("cannot bring the database to this version: {0}")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
+    Migrate(MigrateError),
 }
 
 /// Opens a database by its URL and brings its tables to this version.
@@ -67,10 +80,17 @@ pub async fn open(url: &str, migrations: &Migrations, connections_max: u32) -> R
     let options: AnyConnectOptions = url.parse().map_err(failed)?;
     let options = options.disable_statement_logging();
     let pool = pool_options(kind, connections_max).connect_with(options).await.map_err(failed)?;
-    match kind {
-        Kind::Sqlite => migrations.sqlite.run(&pool).await?,
-        Kind::Postgres => migrations.postgres.run(&pool).await?,
-    }
+    let migrator = match kind {
+        Kind::Sqlite => &migrations.sqlite,
+        Kind::Postgres => &migrations.postgres,
+    };
+    migrator.run(&pool).await.map_err(|error| match error {
+        MigrateError::VersionMissing(step) => {
+            let known = migrator.iter().map(|migration| migration.version).max().unwrap_or_default();
+            OpenError::Newer { name, step, known }
+        }
+        error => OpenError::Migrate(error),
+    })?;
     Ok((pool, kind))
 }
 
@@ -167,6 +187,21 @@ mod tests {
         let (copy, _) = open(&url("two.db"), &none, 1).await.unwrap();
         let rows: Vec<(i64,)> = sqlx::query_as("SELECT n FROM t").fetch_all(&copy).await.unwrap();
         assert_eq!(rows, [(7,)], "what is committed, and nothing else");
+    }
+
+    #[tokio::test]
+    async fn a_database_of_a_newer_version_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}/newer.db", dir.path().display());
+        let none = Migrations { sqlite: Migrator::DEFAULT, postgres: Migrator::DEFAULT };
+        let (pool, _) = open(&url, &none, 1).await.unwrap();
+        let step = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                    VALUES (9, 'later', TRUE, X'00', 0)";
+        pool.execute(step).await.unwrap();
+        pool.close().await;
+        let error = open(&url, &none, 1).await.unwrap_err();
+        assert!(matches!(error, OpenError::Newer { step: 9, known: 0, .. }), "{error}");
+        assert!(error.to_string().contains("newer.db") && error.to_string().contains("backup"), "{error}");
     }
 
     #[test]

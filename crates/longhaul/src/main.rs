@@ -24,6 +24,7 @@ mod random;
 mod remote_stores;
 mod settings;
 mod ssh;
+mod supervisor;
 mod toml_file;
 
 use std::process::ExitCode;

@@ -3,6 +3,8 @@
 //! Such a server has no links and keeps no times. A manager has no files itself: it redirects each request to a server that has them.
 
 mod connection;
+mod parallel_read;
+mod pipelined_reads;
 mod reading;
 mod redirect_chain;
 mod server;

@@ -27,7 +27,7 @@ tasks:
   deb     makes a Debian package of the release program in target/dist
   rpm     makes an RPM package of it
   dist    makes an archive of it, with checksums
-          all three: [--binary FILE] [--version V] [--out DIR]
+          all three: [--binary FILE] [--documented-by FILE, where the program is for another kind of machine] [--version V] [--out DIR]
   try-deb tries the package in a separate root with its own systemd: installs, starts, upgrades it under a transfer, removes and purges it;
           needs root";
 

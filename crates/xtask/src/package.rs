@@ -5,9 +5,10 @@ mod changelog;
 mod deb;
 mod depends;
 mod dist;
-mod instance;
+mod machine;
 mod program;
 mod rpm;
+mod units;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,6 +21,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
+use self::machine::ElfMachine;
 use crate::demo::{binary, repository};
 
 pub use self::deb::PackageCompression;
@@ -46,6 +48,8 @@ const COMPLETIONS: [(&str, &str, &str); 3] = [
 pub struct PackageOptions {
     /// The program.
     pub binary: PathBuf,
+    /// A program of the same version that runs on this machine: it writes the manual and the completions.
+    pub documented_by: PathBuf,
     /// The version of the package, by default that of the program.
     pub version: String,
     /// The directory for the result.
@@ -62,6 +66,8 @@ type Files = BTreeMap<String, (u32, Vec<u8>)>;
 /// The files that are generated from the program.
 struct GeneratedFiles {
     program: Vec<u8>,
+    /// The machine that the program is for.
+    machine: ElfMachine,
     /// Pages of the manual, by name.
     manual: Vec<(String, Vec<u8>)>,
     /// In the order of [`COMPLETIONS`].
@@ -69,12 +75,13 @@ struct GeneratedFiles {
 }
 
 impl PackageOptions {
-    /// Reads the words of a command line: `--binary FILE`, `--version V`, `--out DIR`.
+    /// Reads the words of a command line: `--binary FILE`, `--documented-by FILE`, `--version V`, `--out DIR`.
     ///
     /// # Errors
     /// An option is unknown or lacks its value, or the program or the time of the commit cannot be found.
     pub fn parse(words: &[&str]) -> Result<PackageOptions> {
         let mut program = None;
+        let mut documented_by = None;
         let mut version = None;
         let mut out = repository().join("target/dist");
         let mut words = words.iter();
@@ -82,14 +89,19 @@ impl PackageOptions {
             let value = words.next().with_context(|| format!("{word} needs a value"))?;
             match *word {
                 "--binary" => program = Some(PathBuf::from(value)),
+                "--documented-by" => documented_by = Some(PathBuf::from(value)),
                 "--version" => version = Some((*value).to_owned()),
                 "--out" => out = PathBuf::from(value),
-                _ => bail!("{word} is not an option; the options are --binary FILE, --version V, --out DIR"),
+                _ => bail!(
+                    "{word} is not an option; the options are --binary FILE, --documented-by FILE, --version V, --out DIR"
+                ),
             }
         }
         let binary = program.map_or_else(|| binary("release"), Ok)?;
-        let version = version.map_or_else(|| program::version(&binary), Ok)?;
-        Ok(PackageOptions { binary, version, out, epoch: epoch()?, compression: PackageCompression::Best })
+        let documented_by = documented_by.unwrap_or_else(|| binary.clone());
+        let version = version.map_or_else(|| program::version(&documented_by), Ok)?;
+        let (epoch, compression) = (epoch()?, PackageCompression::Best);
+        Ok(PackageOptions { binary, documented_by, version, out, epoch, compression })
     }
 
     /// Makes a Debian package; returns its path.
@@ -97,7 +109,7 @@ impl PackageOptions {
     /// # Errors
     /// A file cannot be read or written, or a tool fails.
     pub fn deb(&self) -> Result<PathBuf> {
-        let generated = GeneratedFiles::of(&self.binary)?;
+        let generated = GeneratedFiles::of(self)?;
         let package = deb::build(self, &generated)?;
         write_checksums(&self.out)?;
         Ok(package)
@@ -108,7 +120,7 @@ impl PackageOptions {
     /// # Errors
     /// A file cannot be read or written, or a tool fails.
     pub fn rpm(&self) -> Result<PathBuf> {
-        let generated = GeneratedFiles::of(&self.binary)?;
+        let generated = GeneratedFiles::of(self)?;
         let package = rpm::build(self, &generated)?;
         write_checksums(&self.out)?;
         Ok(package)
@@ -119,7 +131,7 @@ impl PackageOptions {
     /// # Errors
     /// A file cannot be read or written, or a tool fails.
     pub fn dist(&self) -> Result<PathBuf> {
-        let generated = GeneratedFiles::of(&self.binary)?;
+        let generated = GeneratedFiles::of(self)?;
         let archive = dist::build(self, &generated)?;
         write_checksums(&self.out)?;
         Ok(archive)
@@ -127,13 +139,16 @@ impl PackageOptions {
 }
 
 impl GeneratedFiles {
-    fn of(binary: &Path) -> Result<GeneratedFiles> {
+    fn of(options: &PackageOptions) -> Result<GeneratedFiles> {
+        let program = program::stripped(&options.binary)?;
+        let documented_by = &options.documented_by;
         Ok(GeneratedFiles {
-            program: program::stripped(binary)?,
-            manual: program::manual(binary)?,
+            machine: ElfMachine::of(&program)?,
+            program,
+            manual: program::manual(documented_by)?,
             completions: COMPLETIONS
                 .iter()
-                .map(|(shell, ..)| program::completions(binary, shell))
+                .map(|(shell, ..)| program::completions(documented_by, shell))
                 .collect::<Result<_>>()?,
         })
     }
@@ -152,9 +167,9 @@ fn system_files(generated: &GeneratedFiles, zsh: &str) -> Result<Files> {
     for ((shell, path, _), text) in COMPLETIONS.iter().zip(&generated.completions) {
         add(if *shell == "zsh" { zsh } else { path }, 0o644, text.clone());
     }
-    let unit = repository_file("packaging/longhaul.service")?;
-    add("usr/lib/systemd/system/longhaul@.service", 0o644, instance::unit(&unit)?);
-    add("usr/lib/systemd/system/longhaul.service", 0o644, unit);
+    for (name, unit) in units::of_services(&repository_file("packaging/longhaul.service")?)? {
+        add(&format!("usr/lib/systemd/system/{name}"), 0o644, unit);
+    }
     for (path, mode, source) in [
         ("usr/lib/systemd/system/longhaul-netns@.service", 0o644, "packaging/longhaul-netns@.service"),
         ("usr/lib/longhaul/longhaul-netns", 0o755, "packaging/longhaul-netns"),
@@ -162,6 +177,8 @@ fn system_files(generated: &GeneratedFiles, zsh: &str) -> Result<Files> {
         ("usr/lib/tmpfiles.d/longhaul.conf", 0o644, "packaging/tmpfiles.conf"),
         ("usr/share/longhaul/grafana-dashboard.json", 0o644, "packaging/grafana-dashboard.json"),
         ("etc/longhaul/longhaul.toml", 0o644, "packaging/longhaul.toml"),
+        ("etc/longhaul/hub.toml", 0o644, "packaging/hub.toml"),
+        ("etc/longhaul/watch.toml", 0o644, "packaging/watch.toml"),
     ] {
         add(path, mode, repository_file(source)?);
     }

@@ -87,6 +87,7 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
         files,
         mirrors,
         remote_stores: Mutex::default(),
+        opened: Mutex::default(),
     };
     if job.mirrors.is_some() {
         return mirrored::run(&job);
@@ -96,7 +97,9 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     }
     // Errors in local paths are found before a peer is contacted.
     if locators.iter().all(is_opened_here) {
-        distinct_names(&open_sources(&locators, settings)?).map_err(|refusal| Failure::usage(refusal.reason))?;
+        let opened = open_sources(&locators, settings)?;
+        distinct_names(&opened).map_err(|refusal| Failure::usage(refusal.reason))?;
+        *job.opened.lock() = opened;
         if target == Locator::Pipe {
             return loopback::to_standard_output(&job);
         }
@@ -213,7 +216,9 @@ impl CopyJob<'_> {
         match &self.mirrors {
             Some(mirrors) => Ok(vec![mirrors.root()]),
             None => {
-                let roots = open_sources(self.sources, self.settings)?;
+                // A later attempt opens them anew: they may be other files by then.
+                let opened = std::mem::take(&mut *self.opened.lock());
+                let roots = if opened.is_empty() { open_sources(self.sources, self.settings)? } else { opened };
                 self.sources.iter().zip(&roots).for_each(|(source, root)| self.note_remote_store(source, &root.store));
                 Ok(roots)
             }

@@ -2,7 +2,6 @@
 
 mod settings_sources;
 mod signals;
-mod supervisor;
 mod web;
 
 use std::io::{IsTerminal, Write};
@@ -18,11 +17,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use self::signals::RunningNode;
-use self::supervisor::Supervisor;
 use crate::args::{Common, Serve};
 use crate::failure::Failure;
 use crate::job_control::{self, JobSource};
 use crate::printer::{LogLines, Printer};
+use crate::supervisor::{Supervisor, journal_keeps_time};
 
 #[cfg(test)]
 pub(super) use self::settings_sources::SettingsFile;
@@ -144,7 +143,7 @@ pub(super) fn init_log(printer: &Printer) {
     });
     // When a log line cannot be written, as on a full disk, the subscriber would report that on stderr, and panic if stderr is the log.
     let builder = builder.log_internal_errors(false);
-    match (printer.is_json(), supervisor::journal_keeps_time()) {
+    match (printer.is_json(), journal_keeps_time()) {
         (true, _) => builder.json().flatten_event(true).init(),
         (false, true) => builder.with_ansi(false).without_time().init(),
         (false, false) => builder.with_ansi(false).init(),

@@ -324,3 +324,20 @@ fn a_stopped_peer_is_noticed() {
     fixture.assert_kept();
     assert_whole(&fixture.target);
 }
+
+/// The file is read over four connections with several requests under way on each: all of them break, and new ones go on.
+#[test]
+fn a_file_of_an_xrootd_server_arrives_whole_when_its_connections_break() {
+    let (node, client) = (Node::open(), Client::new());
+    let bytes = pattern((48 << 20) + 4321);
+    fs::write(node.data("f"), &bytes).unwrap();
+    let line = ThrottledLine::to(&node, 16 << 20);
+    let running = client.begin(words!["cp", line.root("data/f"), "f"]);
+    line.wait_until_carried(20 << 20);
+    line.cut();
+    // Long enough for the next requests to find no server.
+    std::thread::sleep(Duration::from_millis(300));
+    line.mend();
+    running.finish().expect(0);
+    assert!(fs::read(client.path("f")).unwrap() == bytes);
+}

@@ -73,6 +73,11 @@ impl ThrottledLine {
         format!("lh://127.0.0.1:{}/{path}", self.port)
     }
 
+    /// Its address for clients of XRootD.
+    pub fn root(&self, path: &str) -> String {
+        format!("root://127.0.0.1:{}//{path}", self.port)
+    }
+
     /// Breaks its connections, and all new ones.
     pub fn cut(&self) {
         self.rate.store(0, Ordering::Relaxed);
@@ -82,7 +87,7 @@ impl ThrottledLine {
         self.rate.store(ThrottledLine::FREE, Ordering::Relaxed);
     }
 
-    fn wait_until_carried(&self, bytes: u64) {
+    pub fn wait_until_carried(&self, bytes: u64) {
         until("the line has carried its part", LONG, || self.carried.load(Ordering::Relaxed) >= bytes);
     }
 }

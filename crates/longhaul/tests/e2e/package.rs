@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
@@ -21,6 +21,7 @@ const EPOCH: u64 = 1_700_000_000;
 fn package_options(out: &Path, version: &str) -> PackageOptions {
     PackageOptions {
         binary: LONGHAUL.into(),
+        documented_by: LONGHAUL.into(),
         version: version.into(),
         out: out.to_owned(),
         epoch: EPOCH,
@@ -126,6 +127,8 @@ fn a_package_has_the_expected_files() {
         ("usr/share/fish/vendor_completions.d/longhaul.fish", "-rw-r--r--"),
         ("usr/lib/systemd/system/longhaul.service", "-rw-r--r--"),
         ("usr/lib/systemd/system/longhaul@.service", "-rw-r--r--"),
+        ("usr/lib/systemd/system/longhaul-hub.service", "-rw-r--r--"),
+        ("usr/lib/systemd/system/longhaul-watch.service", "-rw-r--r--"),
         ("usr/lib/systemd/system/longhaul-netns@.service", "-rw-r--r--"),
         ("usr/lib/longhaul/longhaul-netns", "-rwxr-xr-x"),
         ("usr/lib/sysusers.d/longhaul.conf", "-rw-r--r--"),
@@ -148,7 +151,8 @@ fn a_package_has_the_expected_files() {
     let packages: Vec<&str> = depends.split(", ").map(|part| part.split(' ').next().unwrap()).collect();
     assert!(packages.contains(&"libc6") && packages.contains(&"passwd"), "{depends}");
     assert!(packages.iter().all(|name| ["libc6", "libgcc-s1", "passwd"].contains(name)), "{depends}");
-    assert_eq!(PACKAGE.text("DEBIAN/conffiles"), "/etc/longhaul/longhaul.toml\n");
+    let conffiles: String = ["hub", "longhaul", "watch"].map(|name| format!("/etc/longhaul/{name}.toml\n")).concat();
+    assert_eq!(PACKAGE.text("DEBIAN/conffiles"), conffiles);
     for script in ["postinst", "prerm", "postrm"] {
         let checked = Command::new("sh").arg("-n").arg(PACKAGE.root("DEBIAN").join(script)).status().unwrap();
         assert!(checked.success(), "{script}");
@@ -279,17 +283,23 @@ fn assert_starts(settings: &Path, more: &[&str]) {
     assert!(Serving::start(&mut command).address.ip().is_loopback());
 }
 
-/// The settings that come with a package.
-fn example() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/longhaul.toml");
+/// Settings that come with a package.
+fn packaged_settings(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name);
     fs::read_to_string(path).unwrap()
+}
+
+/// The settings in a packaged file, each a comment without a space behind the number sign: `key = value`, in order.
+fn commented_settings(text: &str) -> Vec<(&str, &str)> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix('#')?.split_once(" = "));
+    lines.filter(|(key, _)| !key.starts_with(' ') && !key.contains(' ')).collect()
 }
 
 #[test]
 fn the_packaged_settings_start_a_node() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("longhaul.toml");
-    fs::write(&file, example()).unwrap();
+    fs::write(&file, packaged_settings("longhaul.toml")).unwrap();
     let state = dir.path().join("state").display().to_string();
     assert_starts(&file, &["--listen", "127.0.0.1:0", "--state", &state]);
 }
@@ -302,12 +312,8 @@ fn every_setting_is_in_the_example_and_counts() {
     let error = client.run(words!["serve", "--config", client.path("bad.toml")]).expect(2).err;
     let keys: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
     assert!(keys.len() >= 13 && keys.contains(&"client-ca"), "{error}");
-    let example = example();
-    let lines: Vec<(&str, &str)> = example
-        .lines()
-        .filter_map(|line| line.strip_prefix('#')?.split_once(" = "))
-        .filter(|(key, _)| !key.starts_with(' ') && !key.contains(' '))
-        .collect();
+    let example = packaged_settings("longhaul.toml");
+    let lines = commented_settings(&example);
     let there: Vec<&str> = lines.iter().map(|(key, _)| *key).collect();
     let (mut sorted, mut expected) = (there.clone(), keys.clone());
     sorted.sort_unstable();
@@ -337,6 +343,32 @@ fn every_setting_is_in_the_example_and_counts() {
     client.write("longhaul.toml", &settings);
     assert_starts(&client.path("longhaul.toml"), &[]);
     assert!(client.path("state/identity.key.der").exists(), "{settings}");
+}
+
+/// Starts a hub or a watch with a packaged settings file, as its unit does; what it reports to the supervisor.
+fn report_of_service(words: &[&str], settings: &str) -> String {
+    let client = Client::new();
+    client.write("settings.toml", packaged_settings(settings));
+    let notify = client.path("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&notify).unwrap();
+    let mut command = Command::new(LONGHAUL);
+    command.args(words).arg("--config").arg(client.path("settings.toml")).args(["--listen", "127.0.0.1:0"]);
+    command.arg("--state").arg(client.path("state")).env("NOTIFY_SOCKET", &notify);
+    socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let mut service = command.stdout(Stdio::null()).spawn().unwrap();
+    let mut bytes = [0; 200];
+    let length = socket.recv(&mut bytes);
+    service.kill().unwrap();
+    service.wait().unwrap();
+    String::from_utf8_lossy(&bytes[..length.unwrap()]).into_owned()
+}
+
+#[test]
+fn the_packaged_settings_start_a_hub_and_a_watch() {
+    for (words, settings) in [(["hub", "serve"], "hub.toml"), (["watch", "serve"], "watch.toml")] {
+        let report = report_of_service(&words, settings);
+        assert!(report.starts_with("READY=1\nSTATUS=listening on https://127.0.0.1:"), "{settings}: {report}");
+    }
 }
 
 /// The settings of the systemd unit, by section and key; a key may occur more than once.
@@ -413,22 +445,43 @@ fn systemd_finds_no_fault_with_the_unit() {
         Ok(output) if output.status.success() => {}
         _ => return skipped(test, "systemd-analyze is not installed"),
     }
-    let unit = PACKAGE.root("usr/lib/systemd/system/longhaul.service");
+    for name in ["longhaul", "longhaul-hub", "longhaul-watch"] {
+        assert_no_fault(&root, &format!("{name}.service"));
+    }
+}
+
+fn assert_no_fault(root: &str, name: &str) {
+    let analyze = |words: &[&str]| Command::new("systemd-analyze").args(words).env("SYSTEMD_COLORS", "0").output();
+    let unit = PACKAGE.root("usr/lib/systemd/system").join(name);
     // The program is where the package will have put it: it is not looked for here.
-    let text = fs::read_to_string(&unit).unwrap().replace("/usr/bin/longhaul serve", "/bin/true serve");
+    let text = fs::read_to_string(&unit).unwrap().replace("/usr/bin/longhaul ", "/bin/true ");
     let dir = tempfile::tempdir().unwrap();
-    let copy = dir.path().join("longhaul.service");
+    let copy = dir.path().join(name);
     fs::write(&copy, text).unwrap();
     let verified = analyze(&["verify", "--man=no", &copy.display().to_string()]).unwrap();
     let complaints = String::from_utf8_lossy(&verified.stderr).into_owned();
     let ours: Vec<&str> = complaints.lines().filter(|line| line.contains("longhaul")).collect();
     assert!(verified.status.success() && ours.is_empty(), "{complaints}");
-    let judged =
-        analyze(&["security", "--offline=true", "--no-pager", &format!("--root={root}"), "longhaul.service"]).unwrap();
+    let judged = analyze(&["security", "--offline=true", "--no-pager", &format!("--root={root}"), name]).unwrap();
     let report = String::from_utf8_lossy(&judged.stdout).into_owned();
     let figure = report.lines().last().and_then(|line| line.split(": ").nth(1)?.split(' ').next()?.parse::<f64>().ok());
     // From 0 to 10. Later versions weigh a little differently; a lost setting weighs more than that.
-    assert!(figure.is_some_and(|figure| figure < 2.5), "{report}{}", String::from_utf8_lossy(&judged.stderr));
+    assert!(figure.is_some_and(|figure| figure <= 2.0), "{name}: {report}{}", String::from_utf8_lossy(&judged.stderr));
+}
+
+#[test]
+fn the_chart_the_compose_file_and_the_role_are_sound() {
+    let test = "package::the_chart_the_compose_file_and_the_role_are_sound";
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    if !ours.join("target/tools/packaging").exists() {
+        return skipped(test, "their checkers are not installed (scripts/setup-packaging.sh)");
+    }
+    let output = Command::new("sh").arg(ours.join("scripts/check-packaging.sh")).arg("--sources").output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{out}{}", String::from_utf8_lossy(&output.stderr));
+    for line in out.lines().filter(|line| line.starts_with("skipped: ")) {
+        skipped(test, line);
+    }
 }
 
 /// The package on a copy of this system, in memory and gone afterwards: installed, used, upgraded, removed, purged, by

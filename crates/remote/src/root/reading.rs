@@ -16,8 +16,9 @@ use xroot::{Malformed, RootAnswer, RootRequest, Status, pages};
 
 use super::Root;
 use super::connection::{self, AnswerPart, FILES_MAX, RootConnection, RootReply, RootResult, RootTarget};
+use super::parallel_read::ParallelRead;
 use super::redirect_chain::RedirectChain;
-use crate::ahead::{Fetch, RemoteFile};
+use crate::ahead::RemoteFile;
 use crate::facts_cache::{Facts, Namespace};
 use crate::range_source::{MemberFailure, RangeSource, ReadHandle};
 use crate::request_error::RequestError;
@@ -30,7 +31,7 @@ pub(super) const REPEATS_MAX: u32 = 3;
 /// Opens a file for reading.
 pub(super) fn open(root: &Root, path: &RelPath, facts: Facts) -> RemoteFile {
     let stat = facts.stat(root.host(), path);
-    RemoteFile::new(RootFile::new(root, path, facts), stat)
+    RemoteFile::new(ParallelRead::new(RootFile::new(root, path, facts)), stat)
 }
 
 /// The answer of a server that is asked to open a file.
@@ -114,8 +115,42 @@ impl RootFile {
         RootFile { root: root.clone(), path: path.clone(), facts, number, at: Mutex::default() }
     }
 
+    /// The server, as a store.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Tries to read again while that fails for a passing reason.
+    ///
+    /// # Errors
+    /// The last failure.
+    pub fn retrying<T>(&self, read: impl FnMut() -> RootResult<T>) -> Result<T> {
+        self.root.0.server.retrying(read).map_err(|failed| failed.into_store_error("read", &self.path))
+    }
+
+    /// Reads a range once, over one connection.
+    ///
+    /// # Errors
+    /// The server cannot be reached, cannot read the file, or breaks the protocol.
+    pub fn read_whole(&self, span: &Range<u64>) -> RootResult<Vec<u8>> {
+        let mut bytes = Vec::with_capacity((span.end - span.start) as usize);
+        self.read_once(span, None, &mut |more| {
+            bytes.extend_from_slice(more);
+            true
+        })?;
+        Ok(bytes)
+    }
+
+    /// Keeps a connection on which no answer is outstanding.
+    pub fn keep(&self, connection: RootConnection) {
+        self.root.0.server.keep(connection);
+    }
+
     /// A connection on which the file is open.
-    fn connection(&self) -> RootResult<(RootConnection, FileHandle)> {
+    ///
+    /// # Errors
+    /// The server cannot be reached, or refuses to open the file.
+    pub fn connection(&self) -> RootResult<(RootConnection, FileHandle)> {
         let known = self.at.lock().clone();
         let mut chain = RedirectChain::new(self.root.0.server.origin(), known);
         loop {
@@ -205,7 +240,7 @@ impl RootFile {
             }
         }
         if handle.is_none_or(ReadHandle::finish_unless_given_up) {
-            self.root.0.server.keep(connection);
+            self.keep(connection);
         }
         Ok(())
     }
@@ -299,24 +334,6 @@ impl RootFile {
 struct CheckedBytes {
     bytes: Vec<u8>,
     damaged: Vec<(u64, u32)>,
-}
-
-impl Fetch for RootFile {
-    fn fetch(&self, span: Range<u64>) -> Result<Vec<u8>> {
-        let fetched = self.root.0.server.retrying(|| {
-            let mut bytes = Vec::with_capacity((span.end - span.start) as usize);
-            self.read_once(&span, None, &mut |more| {
-                bytes.extend_from_slice(more);
-                true
-            })?;
-            Ok(bytes)
-        });
-        fetched.map_err(|failed| failed.into_store_error("read", &self.path))
-    }
-
-    fn is_random(&self) -> bool {
-        true
-    }
 }
 
 impl RangeSource for RootFile {

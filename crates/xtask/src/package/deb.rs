@@ -36,9 +36,10 @@ fn files(options: &PackageOptions, generated: &GeneratedFiles) -> Result<Files> 
     Ok(files)
 }
 
-fn control(options: &PackageOptions, generated: &GeneratedFiles, files: &Files, architecture: &str) -> Result<String> {
+fn control(options: &PackageOptions, generated: &GeneratedFiles, files: &Files) -> Result<String> {
     // In KiB; the size of each file is rounded up, as dpkg-gencontrol does.
     let size: usize = files.values().map(|(_, bytes)| bytes.len().div_ceil(1024)).sum();
+    let architecture = generated.machine.debian();
     Ok(format!(
         "Package: longhaul\nVersion: {}\nArchitecture: {architecture}\nMaintainer: {}\nInstalled-Size: {size}\n\
          Depends: {}, passwd\nRecommends: ca-certificates\nSuggests: iproute2, openssh-client\nSection: net\n\
@@ -48,7 +49,7 @@ fn control(options: &PackageOptions, generated: &GeneratedFiles, files: &Files, 
          hosts, and says what limits them.\n",
         options.version,
         changelog::maintainer(),
-        depends::of(&generated.program)?,
+        depends::of(&generated.program, generated.machine)?,
     ))
 }
 
@@ -83,28 +84,19 @@ fn write_file(root: &Path, path: &str, mode: u32, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn architecture() -> Result<String> {
-    let out = Command::new("dpkg")
-        .arg("--print-architecture")
-        .output()
-        .context("cannot run dpkg, which a Debian package needs")?;
-    ensure!(out.status.success(), "dpkg reports no architecture");
-    Ok(String::from_utf8(out.stdout)?.trim().to_owned())
-}
-
 /// Builds the package; returns its path.
 ///
 /// # Errors
 /// A file cannot be read or written, or a tool fails.
 pub fn build(options: &PackageOptions, generated: &GeneratedFiles) -> Result<PathBuf> {
-    let architecture = architecture()?;
+    let architecture = generated.machine.debian();
     let files = files(options, generated)?;
     let work = WorkDirectory::new("deb")?;
     let root = work.path().join("root");
     for (path, (mode, bytes)) in &files {
         write_file(&root, path, *mode, bytes)?;
     }
-    write_file(&root, "DEBIAN/control", 0o644, control(options, generated, &files, &architecture)?.as_bytes())?;
+    write_file(&root, "DEBIAN/control", 0o644, control(options, generated, &files)?.as_bytes())?;
     write_file(&root, "DEBIAN/md5sums", 0o644, md5sums(&files).as_bytes())?;
     for (name, mode) in CONTROL_FILES {
         write_file(&root, &format!("DEBIAN/{name}"), mode, &repository_file(&format!("packaging/debian/{name}"))?)?;

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::machine::ElfMachine;
 use super::program::WorkDirectory;
 
 /// The libraries that the program may link dynamically.
@@ -16,7 +17,7 @@ const LIBRARIES: [&str; 3] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1"];
 ///
 /// # Errors
 /// The program links an unexpected library, or a tool fails.
-pub fn of(program: &[u8]) -> Result<String> {
+pub fn of(program: &[u8], machine: ElfMachine) -> Result<String> {
     let work = WorkDirectory::new("depends")?;
     let copy = work.path().join("longhaul");
     fs::write(&copy, program)?;
@@ -24,10 +25,9 @@ pub fn of(program: &[u8]) -> Result<String> {
     let unexpected: Vec<&String> =
         linked.iter().filter(|name| !LIBRARIES.contains(&name.as_str()) && !is_loader(name)).collect();
     ensure!(unexpected.is_empty(), "the program links {unexpected:?}; only {LIBRARIES:?} are expected");
-    match by_dpkg(&copy, work.path())? {
-        Some(depends) => Ok(depends),
-        None => by_symbols(program),
-    }
+    // The system's data are about its own libraries.
+    let known = if ElfMachine::here() == Some(machine) { by_dpkg(&copy, work.path())? } else { None };
+    known.map_or_else(|| by_symbols(program), Ok)
 }
 
 fn is_loader(name: &str) -> bool {
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn dpkg_and_the_symbols_agree_on_this_program() {
         let this_program = fs::read(std::env::current_exe().unwrap()).unwrap();
-        let by_dpkg = of(&this_program).unwrap();
+        let by_dpkg = of(&this_program, ElfMachine::here().unwrap()).unwrap();
         let by_symbols = by_symbols(&this_program).unwrap();
         let libc = |text: &str| {
             let part = text.split(", ").find(|part| part.starts_with("libc6 "))?;

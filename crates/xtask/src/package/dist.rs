@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::{
-    COMPLETIONS, DOCUMENTS, Files, GeneratedFiles, PackageCompression, PackageOptions, instance, repository_file,
+    COMPLETIONS, DOCUMENTS, Files, GeneratedFiles, PackageCompression, PackageOptions, repository_file, units,
 };
 
 /// Paths of the Debian package in units and settings, and those of the archive.
@@ -35,18 +35,17 @@ fn files(generated: &GeneratedFiles) -> Result<Files> {
         let text = String::from_utf8(repository_file(path)?)?;
         Ok(PATH_REPLACEMENTS.iter().fold(text, |text, (from, to)| text.replace(from, to)).into_bytes())
     };
-    add("lib/systemd/system/longhaul.service", 0o644, with_local_paths("packaging/longhaul.service")?);
-    add(
-        "lib/systemd/system/longhaul@.service",
-        0o644,
-        instance::unit(&with_local_paths("packaging/longhaul.service")?)?,
-    );
+    for (name, unit) in units::of_services(&with_local_paths("packaging/longhaul.service")?)? {
+        add(&format!("lib/systemd/system/{name}"), 0o644, unit);
+    }
     add("lib/systemd/system/longhaul-netns@.service", 0o644, with_local_paths("packaging/longhaul-netns@.service")?);
     add("lib/longhaul/longhaul-netns", 0o755, repository_file("packaging/longhaul-netns")?);
     add("lib/sysusers.d/longhaul.conf", 0o644, repository_file("packaging/sysusers.conf")?);
     add("lib/tmpfiles.d/longhaul.conf", 0o644, repository_file("packaging/tmpfiles.conf")?);
     add("share/longhaul/grafana-dashboard.json", 0o644, repository_file("packaging/grafana-dashboard.json")?);
-    add("etc/longhaul/longhaul.toml", 0o644, with_local_paths("packaging/longhaul.toml")?);
+    for name in ["longhaul.toml", "hub.toml", "watch.toml"] {
+        add(&format!("etc/longhaul/{name}"), 0o644, with_local_paths(&format!("packaging/{name}"))?);
+    }
     for path in DOCUMENTS {
         let name = path.rsplit('/').next().unwrap_or(path);
         add(&format!("share/doc/longhaul/{name}"), 0o644, repository_file(path)?);
@@ -63,7 +62,7 @@ fn files(generated: &GeneratedFiles) -> Result<Files> {
 /// # Errors
 /// A file cannot be read or written.
 pub fn build(options: &PackageOptions, generated: &GeneratedFiles) -> Result<PathBuf> {
-    let name = format!("longhaul-{}-{}", options.version, std::env::consts::ARCH);
+    let name = format!("longhaul-{}-{}", options.version, generated.machine.name());
     fs::create_dir_all(&options.out)?;
     let path = options.out.join(format!("{name}.tar.gz"));
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;

@@ -34,7 +34,7 @@ pub fn build(options: &PackageOptions, generated: &GeneratedFiles) -> Result<Pat
         "longhaul",
         &options.version,
         env!("CARGO_PKG_LICENSE"),
-        std::env::consts::ARCH,
+        generated.machine.name(),
         "Moves science data between sites",
     );
     let compression = match options.compression {
@@ -73,7 +73,7 @@ pub fn build(options: &PackageOptions, generated: &GeneratedFiles) -> Result<Pat
     builder.pre_uninstall_script(script("preun")?);
     builder.post_uninstall_script(script("postun")?);
     fs::create_dir_all(&options.out)?;
-    let path = options.out.join(format!("longhaul-{}-1.{}.rpm", options.version, std::env::consts::ARCH));
+    let path = options.out.join(format!("longhaul-{}-1.{}.rpm", options.version, generated.machine.name()));
     builder.build()?.write_file(&path)?;
     Ok(path)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use engine::filelist::FileList;
+use engine::scan::SourceRoot;
 use model::Locator;
 use model::spec::{self, LiveSettings, Options};
 use parking_lot::Mutex;
@@ -34,6 +35,9 @@ pub struct CopyJob<'a> {
     pub(super) mirrors: Option<Mirrors>,
     /// Remote stores that were opened at either end, by their locators.
     pub(super) remote_stores: Mutex<Vec<(String, Arc<dyn Store>)>>,
+    /// The sources that were opened to check the command line. The first attempt reads from them: a remote server is a login and more
+    /// round trips away.
+    pub(super) opened: Mutex<Vec<SourceRoot>>,
 }
 
 impl CopyJob<'_> {

@@ -1,7 +1,7 @@
 //! Whether this host's own packet filter lets clients reach the node's port (nftables; iptables of today is a front end of it).
 //!
 //! A rule may accept by much more than a port (addresses, interfaces, states). So only one case is a warning: a chain drops what no rule
-//! accepts, and no rule of its table accepts the port. Whether clients elsewhere get through, only a peer can tell.
+//! accepts, and neither its rules nor those of a chain that it jumps to accept the port. Whether clients elsewhere get through, only a peer can tell.
 
 use serde_json::Value;
 
@@ -31,9 +31,10 @@ fn judge(text: &str, port: u16) -> Diagnosis {
         );
     };
     let all: Vec<&Value> = rules["nftables"].as_array().into_iter().flatten().collect();
-    let dropping = all.iter().map(|entry| &entry["chain"]).find(|chain| {
-        chain["hook"] == "input" && chain["policy"] == "drop" && !accepts(&all, &chain["family"], &chain["table"], port)
-    });
+    let dropping = all
+        .iter()
+        .map(|entry| &entry["chain"])
+        .find(|chain| chain["hook"] == "input" && chain["policy"] == "drop" && !accepts(&all, chain, port));
     match dropping {
         None => Diagnosis::well(CHECK, format!("no chain of nftables drops what comes to TCP port {port}")),
         Some(chain) => {
@@ -51,11 +52,32 @@ fn judge(text: &str, port: u16) -> Diagnosis {
     }
 }
 
-/// Whether a rule of a table accepts a port.
-fn accepts(all: &[&Value], family: &Value, table: &Value, port: u16) -> bool {
-    let of_table = all.iter().map(|entry| &entry["rule"]);
-    of_table.filter(|rule| rule["family"] == *family && rule["table"] == *table).any(|rule| {
-        let parts = || rule["expr"].as_array().into_iter().flatten();
+/// The parts of a rule: what it compares, and what it does.
+fn parts(rule: &Value) -> impl Iterator<Item = &Value> {
+    rule["expr"].as_array().into_iter().flatten()
+}
+
+/// The rules of a chain, and of all chains that it jumps to.
+fn rules_from<'a>(all: &[&'a Value], chain: &'a Value) -> Vec<&'a Value> {
+    let of_table = |rule: &&Value| rule["family"] == chain["family"] && rule["table"] == chain["table"];
+    let table: Vec<&'a Value> = all.iter().map(|entry| &entry["rule"]).filter(of_table).collect();
+    let (mut found, mut chains, mut at) = (Vec::new(), vec![&chain["name"]], 0);
+    while let Some(name) = chains.get(at).copied() {
+        at += 1;
+        for rule in table.iter().filter(|rule| rule["chain"] == *name) {
+            found.push(*rule);
+            let targets = parts(rule).flat_map(|part| [&part["jump"]["target"], &part["goto"]["target"]]);
+            let new: Vec<&Value> = targets.filter(|target| target.is_string() && !chains.contains(target)).collect();
+            chains.extend(new);
+        }
+    }
+    found
+}
+
+/// Whether a rule that packets of a chain come to accepts a port.
+fn accepts(all: &[&Value], chain: &Value, port: u16) -> bool {
+    rules_from(all, chain).into_iter().any(|rule| {
+        let parts = || parts(rule);
         let is_accept = parts().any(|part| part.get("accept").is_some());
         let matches = || parts().map(|part| &part["match"]).filter(|one| one.is_object());
         let is_ports = |one: &&Value| {
@@ -109,6 +131,27 @@ mod tests {
             {"match": {"op": "==", "left": {"meta": {"key": "iif"}}, "right": "lo"}}, {"accept": null}
         ]}});
         json!({"nftables": [{"metainfo": {"version": "1"}}, chain, established, own, accept]}).to_string()
+    }
+
+    #[test]
+    fn rules_of_a_chain_count_that_is_jumped_to() {
+        let at = |chain: &str, last: Value| {
+            let port = json!({"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 7411}});
+            json!({"rule": {"family": "inet", "table": "filter", "chain": chain, "expr": [port, last]}})
+        };
+        let chain =
+            json!({"chain": {"family": "inet", "table": "filter", "name": "input", "hook": "input", "policy": "drop"}});
+        let judged = |rules: &[Value]| {
+            let all: Vec<Value> = std::iter::once(chain.clone()).chain(rules.iter().cloned()).collect();
+            judge(&json!({"nftables": all}).to_string(), 7411).status
+        };
+        let accept = |chain| at(chain, json!({"accept": null}));
+        let jump = |from, to: &str| at(from, json!({"jump": {"target": to}}));
+        assert_eq!(judged(&[accept("forward")]), CheckStatus::Warning, "no packet to this host comes there");
+        assert_eq!(judged(&[jump("input", "services"), accept("services")]), CheckStatus::Well);
+        let goto = at("services", json!({"goto": {"target": "nodes"}}));
+        assert_eq!(judged(&[jump("input", "services"), goto, accept("nodes")]), CheckStatus::Well);
+        assert_eq!(judged(&[jump("input", "a"), jump("a", "b"), jump("b", "a")]), CheckStatus::Warning, "ends");
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::commands::serve;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
+use crate::supervisor::Supervisor;
 use crate::toml_file;
 
 /// The default port of a hub, which is that of FTS.
@@ -157,6 +158,8 @@ pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exi
             printer.line(&format!("FTS3's API on https://{address}"));
         }
         let _ = std::io::stdout().flush();
+        let supervisor = Supervisor::of_environment();
+        supervisor.ready(&format!("listening on https://{}", hub.address));
         let config = args.config.clone();
         let watch_file = options.watch.clone();
         std::thread::spawn(move || {
@@ -172,7 +175,10 @@ pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exi
                     (SIGHUP, None) => {
                         tracing::info!("there is no settings file (--config): there is nothing to read again")
                     }
-                    _ => return stop_channel.stop(),
+                    _ => {
+                        supervisor.stopping();
+                        return stop_channel.stop();
+                    }
                 }
             }
         });

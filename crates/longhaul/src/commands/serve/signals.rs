@@ -10,8 +10,8 @@ use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
 use super::settings_sources::SettingsSource;
-use super::supervisor::Supervisor;
 use crate::failure::Failure;
+use crate::supervisor::Supervisor;
 
 /// A running node, with the values that a reload needs.
 pub struct RunningNode {

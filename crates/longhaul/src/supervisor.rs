@@ -1,4 +1,4 @@
-//! Reports the state of a node to its supervisor by the protocol of sd_notify(3), which systemd and others speak. Without a
+//! Reports the state of a service to its supervisor by the protocol of sd_notify(3), which systemd and others speak. Without a
 //! supervisor nothing is sent, and a failure to send is ignored.
 
 use std::os::linux::net::SocketAddrExt;
@@ -15,7 +15,7 @@ pub fn journal_keeps_time() -> bool {
     journal.is_some() && journal == stderr
 }
 
-/// The supervisor of the node, if there is one.
+/// The supervisor of this service, if there is one.
 pub struct Supervisor(Option<(UnixDatagram, SocketAddr)>);
 
 impl Supervisor {
@@ -40,19 +40,19 @@ impl Supervisor {
         }
     }
 
-    /// Reports that the node serves, with a status text for the operator.
+    /// Reports that the service is ready, with a status text for the operator.
     pub fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nSTATUS={}", status.replace('\n', " ")));
     }
 
-    /// Reports that the node reads its settings again. A call of `ready` reports the end of this.
+    /// Reports that the service reads its settings again. A call of `ready` reports the end of this.
     pub fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);
         let us = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000;
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));
     }
 
-    /// Reports that the node is about to end.
+    /// Reports that the service is about to end.
     pub fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=ending sessions in order");
     }
