@@ -30,22 +30,20 @@ check() {
 }
 
 chart=packaging/helm/longhaul
-schemas=$(echo "$tools"/python/lib/python3*/site-packages/kubernetes_validate/kubernetes-json-schema)
 # VERSION OPTION...: what the chart renders has the schemas of this version of Kubernetes.
 rendered() {
     version=$1
     shift
     helm template site "$chart" --kube-version "$version" "$@" >"$work/chart.yaml"
-    kubeconform -strict -summary -kubernetes-version "$version" \
-        -schema-location "$schemas/{{.NormalizedKubernetesVersion}}-local/{{.ResourceKind}}{{.KindSuffix}}.json" "$work/chart.yaml"
+    kubernetes-validate --strict --kubernetes-version "$version" "$work/chart.yaml"
 }
 check "the chart: helm lint" helm helm lint --strict "$chart"
 for version in 1.25.0 1.34.0; do
-    check "the chart as it comes: schemas of Kubernetes $version" kubeconform rendered "$version"
-    check "the chart, nodes alone with the host's network: schemas of Kubernetes $version" kubeconform rendered "$version" \
+    check "the chart as it comes: schemas of Kubernetes $version" kubernetes-validate rendered "$version"
+    check "the chart, nodes alone with the host's network: schemas of Kubernetes $version" kubernetes-validate rendered "$version" \
         --set hub.enabled=false --set node.hostNetwork=true --set node.data.existingClaim=data
 done
-check "the chart with a database of the site: schemas of Kubernetes" kubeconform rendered 1.34.0 \
+check "the chart with a database of the site: schemas of Kubernetes" kubernetes-validate rendered 1.34.0 \
     --set database.enabled=false --set hub.databaseUrl=postgres://hub@db.example/hub
 check "the compose file: its schema" check-jsonschema \
     check-jsonschema --builtin-schema vendor.compose-spec packaging/compose/compose.yaml
@@ -63,7 +61,7 @@ cat >"$work/site.yaml" <<PLAYBOOK
 PLAYBOOK
 export ANSIBLE_ROLES_PATH=$PWD/packaging/ansible/roles ANSIBLE_LOCALHOST_WARNING=false ANSIBLE_INVENTORY_UNPARSED_WARNING=false
 check "the role: its syntax" ansible-playbook ansible-playbook --syntax-check "$work/site.yaml"
-check "the role: ansible-lint" ansible-lint ansible-lint --offline --profile production packaging/ansible/roles/longhaul_node
+check "the role: ansible-lint" ansible-lint ansible-lint --offline --nocolor --profile production packaging/ansible/roles/longhaul_node
 
 summary() {
     echo "$passed passed, $failed failed, $skipped skipped"

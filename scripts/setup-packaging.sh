@@ -4,8 +4,8 @@
 #
 #   buildah mmdebstrap        build an image without a daemon and without a registry
 #   rpmlint                   what reviewers of RPM packages look for
-#   helm kubeconform          from the registry of Go: the chart, and the schemas of Kubernetes
-#   kubernetes-validate       from the registry of Python: those schemas themselves
+#   helm                      from the registry of Go: the chart
+#   kubernetes-validate       from the registry of Python: the schemas of Kubernetes, which kubeconform would fetch from the network
 #   ansible-core ansible-lint the role
 #   check-jsonschema          the compose file: it brings that schema
 set -eu
@@ -21,12 +21,8 @@ else
     echo "setup-packaging: as root, run:  apt-get install -y --no-install-recommends $packages" >&2
 fi
 mkdir -p "$tools"
-go_tool() { # NAME MODULE
-    [ -x "$tools/bin/$1" ] && return 0
-    GOBIN=$tools/bin go install "$2" || echo "setup-packaging: $1 cannot be installed" >&2
-}
-go_tool helm helm.sh/helm/v3/cmd/helm@v3.16.4
-go_tool kubeconform github.com/yannh/kubeconform/cmd/kubeconform@v0.6.7
+[ -x "$tools/bin/helm" ] || GOBIN=$tools/bin go install helm.sh/helm/v3/cmd/helm@v3.16.4 ||
+    echo "setup-packaging: helm cannot be installed" >&2
 if [ ! -x "$tools/python/bin/ansible-lint" ]; then
     python3 -m venv "$tools/python"
     "$tools/python/bin/pip" install --quiet --disable-pip-version-check \

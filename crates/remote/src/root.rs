@@ -27,12 +27,14 @@ use xroot::head::FileHandle;
 use xroot::place::FileOrPath;
 use xroot::{QueryKind, RootPath, RootRequest, RootUrl};
 
+use crate::ahead::RemoteFile;
 use crate::dav::leftovers::is_temporary_name;
 use crate::facts_cache::{Entry, Facts, FactsCache, Namespace};
 use crate::range_source::{MemberFailure, RangeSource};
 use crate::request_error::RequestError;
 use crate::server::{Redirects, TokenSource};
 
+use parallel_read::ParallelRead;
 use server::RootServer;
 pub use whole_read::{ReadInterrupter, WholeRead};
 
@@ -205,7 +207,9 @@ impl Store for Root {
         if facts.kind == Kind::Dir {
             return Err(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" });
         }
-        Ok(Arc::new(reading::open(self, path, facts)))
+        let stat = facts.stat(self.host(), path);
+        let file = ParallelRead::new(reading::RootFile::new(self, path, facts));
+        Ok(Arc::new(RemoteFile::new(file, stat)))
     }
 
     fn create(&self, path: &RelPath, tag: &str) -> Result<Arc<dyn Sink>> {

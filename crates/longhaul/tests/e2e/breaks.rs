@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::client::{Client, Running, unfinished, words};
 use crate::mirrors::ThrottledLine;
-use crate::node::{Node, signal};
+use crate::node::{Node, Setup, signal};
 use crate::tree::{assert_copied, pattern};
 use crate::unfinished_state::{assert_kept, assert_nothing_kept, covered, has_no_writer};
 use crate::wait::{LONG, until};
@@ -328,7 +328,8 @@ fn a_stopped_peer_is_noticed() {
 /// The file is read over four connections with several requests under way on each: all of them break, and new ones go on.
 #[test]
 fn a_file_of_an_xrootd_server_arrives_whole_when_its_connections_break() {
-    let (node, client) = (Node::open(), Client::new());
+    let node = Setup::new().data_export("ro").arg("--anonymous").arg("ro").arg("--plain").start();
+    let client = Client::new();
     let bytes = pattern((48 << 20) + 4321);
     fs::write(node.data("f"), &bytes).unwrap();
     let line = ThrottledLine::to(&node, 16 << 20);

@@ -24,6 +24,7 @@ mod data_outward;
 mod delegated_keys;
 mod deletes;
 mod demo;
+mod deployment;
 mod docs;
 mod doctor;
 mod exercise;

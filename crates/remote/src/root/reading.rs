@@ -16,9 +16,7 @@ use xroot::{Malformed, RootAnswer, RootRequest, Status, pages};
 
 use super::Root;
 use super::connection::{self, AnswerPart, FILES_MAX, RootConnection, RootReply, RootResult, RootTarget};
-use super::parallel_read::ParallelRead;
 use super::redirect_chain::RedirectChain;
-use crate::ahead::RemoteFile;
 use crate::facts_cache::{Facts, Namespace};
 use crate::range_source::{MemberFailure, RangeSource, ReadHandle};
 use crate::request_error::RequestError;
@@ -27,12 +25,6 @@ use crate::request_error::RequestError;
 pub(super) const REQUEST_BYTES: u64 = crate::ahead::CHUNK_BYTES;
 /// How often a page is asked for again whose checksum is wrong.
 pub(super) const REPEATS_MAX: u32 = 3;
-
-/// Opens a file for reading.
-pub(super) fn open(root: &Root, path: &RelPath, facts: Facts) -> RemoteFile {
-    let stat = facts.stat(root.host(), path);
-    RemoteFile::new(ParallelRead::new(RootFile::new(root, path, facts)), stat)
-}
 
 /// The answer of a server that is asked to open a file.
 pub(super) enum Opening {

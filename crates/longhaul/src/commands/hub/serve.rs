@@ -161,24 +161,20 @@ pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exi
         let supervisor = Supervisor::of_environment();
         supervisor.ready(&format!("listening on https://{}", hub.address));
         let config = args.config.clone();
-        let watch_file = options.watch.clone();
+        let watch = watch.zip(options.watch.clone());
         std::thread::spawn(move || {
             for signal in signals.forever() {
-                if signal == SIGHUP
-                    && let Some((watch, file)) = watch.as_ref().zip(watch_file.as_ref())
-                {
+                if signal != SIGHUP {
+                    supervisor.stopping();
+                    return stop_channel.stop();
+                }
+                if let Some((watch, file)) = &watch {
                     watch_part::reload(watch, file);
                 }
-                match (signal, &config) {
-                    (SIGHUP, Some(file)) => reload(file, &hub),
-                    (SIGHUP, None) if watch.is_some() => {}
-                    (SIGHUP, None) => {
-                        tracing::info!("there is no settings file (--config): there is nothing to read again")
-                    }
-                    _ => {
-                        supervisor.stopping();
-                        return stop_channel.stop();
-                    }
+                match &config {
+                    Some(file) => reload(file, &hub),
+                    None if watch.is_some() => {}
+                    None => tracing::info!("there is no settings file (--config): there is nothing to read again"),
                 }
             }
         });
