@@ -159,9 +159,13 @@ impl FtpSession {
 
     /// Ends a download that is not read any more.
     fn end_download(&mut self) -> ArchiveResult<()> {
-        let Some(download) = self.download.take() else { return Ok(()) };
+        let Some(mut download) = self.download.take() else { return Ok(()) };
+        // ABOR has one answer or two, which depends on whether the server has noticed the end of the file. So a file that was read to its
+        // end is not aborted: this waits for the next byte, or for the end.
+        let is_at_end = matches!(download.stream.read(&mut [0]), Ok(0));
+        let ended = if is_at_end { download.stream.finish() } else { self.client.abort(download.stream) };
         // A server may report the end of the file that it has sent, or that it was interrupted: the session is the same afterwards.
-        match self.client.abort(download.stream) {
+        match ended {
             Ok(()) | Err(FtpError::UnexpectedResponse(_)) => Ok(()),
             Err(error) => Err(self.failed(error)),
         }
@@ -407,7 +411,8 @@ fn status(status: Status, words: &str) -> Option<u16> {
     let words = words.to_ascii_lowercase();
     let has = |some: &[&str]| some.iter().any(|one| words.contains(one));
     Some(match status.code() {
-        425 | 426 => return None,
+        // A success where another answer was awaited belongs to an earlier request: the session is out of step.
+        ..=399 | 425 | 426 => return None,
         421 => 503,
         430 | 530 | 532 => 401,
         450 => 423,
