@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use rpm::{BuildConfig, CompressionWithLevel, Dependency, FileOptions, PackageBuilder};
 
-use super::{GeneratedFiles, PackageCompression, PackageOptions, depends, repository_file, system_files};
+use super::{GeneratedFiles, PackageCompression, PackageOptions, changelog, depends, repository_file, system_files};
 
 /// The path of zsh's completions.
 const ZSH: &str = "usr/share/zsh/site-functions/_longhaul";
@@ -44,6 +44,10 @@ pub fn build(options: &PackageOptions, generated: &GeneratedFiles) -> Result<Pat
     let epoch = u32::try_from(options.epoch).context("the time of the commit is beyond 2106")?;
     builder.using_config(BuildConfig::v4().compression(compression).source_date(epoch));
     builder.description(DESCRIPTION).vendor("The authors of Longhaul").build_host("reproducible");
+    let packager = changelog::maintainer();
+    builder.packager(&packager).group("Applications/Internet");
+    let version = format!("{packager} - {}-1", options.version);
+    builder.add_changelog_entry(version, "- See /usr/share/doc/longhaul/CHANGELOG.md.", epoch);
     for directory in DIRECTORIES {
         builder.with_dir_entry(FileOptions::dir(directory).permissions(0o755))?;
     }
