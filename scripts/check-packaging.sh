@@ -34,7 +34,8 @@ chart=packaging/helm/longhaul
 rendered() {
     version=$1
     shift
-    helm template site "$chart" --kube-version "$version" "$@" >"$work/chart.yaml"
+    # Within a condition the shell does not stop at a failure by itself.
+    helm template site "$chart" --kube-version "$version" "$@" >"$work/chart.yaml" && [ -s "$work/chart.yaml" ] || return
     kubernetes-validate --strict --kubernetes-version "$version" "$work/chart.yaml"
 }
 check "the chart: helm lint" helm helm lint --strict "$chart"
@@ -44,7 +45,7 @@ for version in 1.25.0 1.34.0; do
         --set hub.enabled=false --set node.hostNetwork=true --set node.data.existingClaim=data
 done
 check "the chart with a database of the site: schemas of Kubernetes" kubernetes-validate rendered 1.34.0 \
-    --set database.enabled=false --set hub.databaseUrl=postgres://hub@db.example/hub
+    --set database.enabled=false --set database.existingSecret=hub-database --set hub.databaseUrl=postgres://hub@db.example/hub
 check "the compose file: its schema" check-jsonschema \
     check-jsonschema --builtin-schema vendor.compose-spec packaging/compose/compose.yaml
 
@@ -77,12 +78,12 @@ for package in target/dist/*.rpm; do
     check "$package: rpmlint" rpmlint rpmlint --config packaging/rpm/rpmlint.toml "$package"
 done
 
-# The image runs: as its own user, on a read-only root, without a capability.
+# The image runs as its own user, without a capability.
 image_runs() {
     store="--root $work/store --runroot $work/run"
     export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
     # shellcheck disable=SC2086
-    container=$(buildah $store from "oci-archive:$1")
+    container=$(buildah $store from "oci-archive:$1") || return
     # shellcheck disable=SC2086
     buildah $store run --cap-drop all "$container" -- sh -c 'longhaul --version && test "$(id -u)" = 7411 && longhaul grant list'
 }

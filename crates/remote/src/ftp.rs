@@ -448,6 +448,8 @@ mod tests {
         assert_eq!(answered(Status::ExceededStorage, "quota").status, Some(507));
         let broken = answered(Status::TransferAborted, "aborted");
         assert!(broken.status.is_none() && broken.may_retry);
+        let of_earlier_request = answered(Status::PassiveMode, "Entering passive mode");
+        assert!(of_earlier_request.status.is_none() && of_earlier_request.may_retry, "the session is not used again");
     }
 
     #[test]
