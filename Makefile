@@ -165,6 +165,14 @@ rpm: build ## an RPM package for Enterprise Linux, into target/dist
 dist: build ## an archive for other systems with its checksums, into target/dist
 	cargo xtask dist
 
+.PHONY: release
+release: ## what is published of a commit: packages against an old C library, symbols, bill of materials, checksums; scripts/setup-release.sh first
+	sh scripts/release.sh
+
+.PHONY: former
+former: ## the program of the former release from its tag, for the tests of the promises between versions
+	sh scripts/former.sh
+
 .PHONY: image
 image: deb ## a container image, into target/dist, without a daemon or a registry; needs root and scripts/setup-packaging.sh
 	sh scripts/image.sh

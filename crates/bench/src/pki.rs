@@ -10,8 +10,6 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RsaKeySize,
 };
 
-use crate::data::open_to_all;
-
 /// The name of the authority.
 const AUTHORITY: &str = "bench authority";
 /// The name of the user.
@@ -71,9 +69,10 @@ impl Pki {
         fs::write(certificate, params.signed_by(&user, &issuer)?.pem())?;
         fs::write(key, user.serialize_pem())?;
         fs::set_permissions(key, fs::Permissions::from_mode(0o400))?;
-        // The key lives only for this run. xrootd gets a copy of its own, which it must own.
-        open_to_all(dir)?;
-        open_to_all(&pki.directory)?;
+        // Servers run as other users. XRootD's client takes no authorities from a directory that others may write.
+        for directory in [dir, &pki.directory] {
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
+        }
         Ok(pki)
     }
 }

@@ -96,6 +96,8 @@ impl Database {
 
 #[cfg(test)]
 mod tests {
+    use sqlx::migrate::Migrator;
+
     use super::*;
 
     #[tokio::test]
@@ -104,5 +106,36 @@ mod tests {
         let url = format!("sqlite:{}/hub.db", dir.path().display());
         drop(Database::open(&url).await.unwrap());
         assert_eq!(Database::open(&url).await.unwrap().0.kind(), Kind::Sqlite);
+    }
+
+    /// A job of one file that waits, with the columns of the first step.
+    const WAITING_JOB: [&str; 4] = [
+        "INSERT INTO queues (id, source, target, community, activity, owner, priority, deadline, queued, queued_bytes) \
+         VALUES (5, 'a', 'b', 'c', 'd', 'o', 3, 0, 1, 1000)",
+        "INSERT INTO jobs (number, id, owner, community, activity, priority, kind, first_file, file_rows, files, queued, bytes, submitted, \
+         options, metadata, digest) VALUES (7, 'j7', 'o', 'c', 'd', 3, 0, 9, 1, 1, 1, 1000, 1700000000000, '{}', 'null', 'x')",
+        "INSERT INTO files (id, job, at, queue, state, bytes) VALUES (9, 7, 0, 5, 0, 1000)",
+        "INSERT INTO file_facts (id, source, target) VALUES (9, 'lh://a/f', 'lh://b/f')",
+    ];
+
+    #[tokio::test]
+    async fn a_job_of_every_former_version_waits_on() {
+        for last in MIGRATIONS.sqlite.iter().map(|migration| migration.version) {
+            let dir = tempfile::tempdir().unwrap();
+            let url = format!("sqlite:{}/hub.db", dir.path().display());
+            let steps = MIGRATIONS.sqlite.iter().filter(|migration| migration.version <= last).cloned().collect();
+            let former = Migrations { sqlite: Migrator::with_migrations(steps), postgres: Migrator::DEFAULT };
+            let (pool, _) = database::open(&url, &former, 1).await.unwrap();
+            for statement in WAITING_JOB {
+                sqlx::query(statement).execute(&pool).await.unwrap_or_else(|error| panic!("step {last}: {error}"));
+            }
+            pool.close().await;
+            let (database, _end) = Database::open(&url).await.unwrap_or_else(|error| panic!("step {last}: {error}"));
+            let select = "SELECT jobs.id, jobs.limit_bit_s, files.state, files.bytes, queues.queued_bytes, queues.limited FROM jobs \
+                          JOIN files ON files.job = jobs.number JOIN queues ON queues.id = files.queue";
+            let jobs: Vec<(String, i64, i64, i64, i64, i64)> =
+                sqlx::query_as(select).fetch_all(&database.pool).await.unwrap();
+            assert_eq!(jobs, [("j7".to_owned(), 0, 0, 1000, 1000, 0)], "step {last}");
+        }
     }
 }

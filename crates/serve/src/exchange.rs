@@ -20,6 +20,11 @@ const PACE_WINDOW: Duration = Duration::from_secs(120);
 pub const SHORT_BODY_BYTES_MAX: usize = 64 << 10;
 const SHORT_BODY_WITHIN: Duration = Duration::from_secs(20);
 
+/// The most bytes that the kernel sends by one call.
+const KERNEL_PIECE_BYTES_MAX: u64 = 4 << 20;
+/// A call that takes less is followed by a larger one.
+const QUICK_PIECE: Duration = Duration::from_millis(20);
+
 /// After this time without a byte a request's body counts as stalled, and an answer as no longer read.
 pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(60);
 
@@ -195,6 +200,28 @@ impl ClientPace {
     }
 }
 
+/// How many bytes of a file the kernel sends by one call. A call ends with a short segment, so few and large ones cost both ends less; but
+/// the client's pace is judged only between two of them, so a slow client gets small ones.
+pub(crate) struct KernelPiece(u64);
+
+impl KernelPiece {
+    /// Bytes of the next call.
+    pub fn bytes(&self) -> u64 {
+        self.0
+    }
+
+    /// Notes how long the last call took.
+    pub fn took(&mut self, time: Duration) {
+        self.0 = if time < QUICK_PIECE { (2 * self.0).min(KERNEL_PIECE_BYTES_MAX) } else { PIECE_BYTES as u64 };
+    }
+}
+
+impl Default for KernelPiece {
+    fn default() -> KernelPiece {
+        KernelPiece(PIECE_BYTES as u64)
+    }
+}
+
 /// The error for a file that became shorter while it was sent.
 pub(crate) fn became_shorter() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was sent")
@@ -243,6 +270,19 @@ mod tests {
             assert_eq!(short.time_left_at(now + SHORT_BODY_WITHIN / 2).unwrap(), SHORT_BODY_WITHIN / 2);
             assert_eq!(short.time_left_at(now + SHORT_BODY_WITHIN).unwrap_err().kind(), io::ErrorKind::TimedOut);
         }
+    }
+
+    #[test]
+    fn the_kernel_sends_larger_pieces_to_a_quick_client_only() {
+        let mut piece = KernelPiece::default();
+        for _ in 0..10 {
+            piece.took(Duration::from_millis(1));
+        }
+        assert_eq!(piece.bytes(), KERNEL_PIECE_BYTES_MAX);
+        piece.took(QUICK_PIECE);
+        assert_eq!(piece.bytes(), PIECE_BYTES as u64);
+        piece.took(Duration::ZERO);
+        assert_eq!(piece.bytes(), 2 * PIECE_BYTES as u64);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use web::conn::ReadError;
 use web::{Body, Conn, Framing, Headers, Method, Request, Response, body};
 
 use crate::connection_limits::ConnectionPermit;
-use crate::exchange::{BodyPace, ClientPace, Exchange, Length, PIECE_BYTES, STALLED_AFTER, became_shorter, copy_range};
+use crate::exchange::{BodyPace, ClientPace, Exchange, KernelPiece, Length, STALLED_AFTER, became_shorter, copy_range};
 use crate::service::{Rejection, Service};
 
 /// How long the head of a request may take, from its first byte.
@@ -431,15 +431,16 @@ impl Exchange for H1<'_> {
         let sent = self.connection.conn.write_before_body(&head);
         self.note_failure(sent)?;
         let mut at = 0;
+        let mut piece = KernelPiece::default();
         while at < bytes {
-            // In pieces, because the client's pace is judged only between two calls.
-            let most = (bytes - at).min(PIECE_BYTES as u64);
-            let sent = match self.connection.conn.send_file(file, offset + at, most) {
+            let begun = Instant::now();
+            let sent = match self.connection.conn.send_file(file, offset + at, piece.bytes().min(bytes - at)) {
                 Ok(0) => Err(became_shorter()),
                 Ok(sent) => self.count_sent(sent).map(|()| sent),
                 other => other,
             };
             at += self.note_failure(sent)?;
+            piece.took(begun.elapsed());
         }
         self.answer = Answer::Left(left - bytes);
         Ok(())

@@ -387,7 +387,8 @@ impl Conn {
     }
 
     /// Fills the buffer with the next bytes of the peer, for a protocol without bodies. Returns `false` if the connection ends before the
-    /// first of them.
+    /// first of them. A short buffer is filled from the inbox, into which what follows it is read too: a head and a short payload cost one
+    /// call of the kernel.
     ///
     /// # Errors
     /// The connection broke, or ended within them; or no byte came for `within`.
@@ -396,6 +397,9 @@ impl Conn {
         self.read_deadline = None;
         let mut filled = 0;
         while filled < buffer.len() {
+            if self.taken == self.inbox.len() && buffer.len() - filled < HEAD_READ_BYTES {
+                self.read_more()?;
+            }
             match self.read_some(&mut buffer[filled..])? {
                 0 if filled == 0 => return Ok(false),
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),

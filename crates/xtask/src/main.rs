@@ -27,7 +27,8 @@ tasks:
   deb     makes a Debian package of the release program in target/dist
   rpm     makes an RPM package of it
   dist    makes an archive of it, with checksums
-          all three: [--binary FILE] [--documented-by FILE, where the program is for another kind of machine] [--version V] [--out DIR]
+  release makes all three and an archive of its debugging symbols, if it keeps what is promised of a published program
+          all four: [--binary FILE] [--documented-by FILE, where the program is for another kind of machine] [--version V] [--out DIR]
   try-deb tries the package in a separate root with its own systemd: installs, starts, upgrades it under a transfer, removes and purges it;
           needs root";
 
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         ["deb", ref rest @ ..] => task("deb", package(rest, PackageOptions::deb)),
         ["rpm", ref rest @ ..] => task("rpm", package(rest, PackageOptions::rpm)),
         ["dist", ref rest @ ..] => task("dist", package(rest, PackageOptions::dist)),
+        ["release", ref rest @ ..] => task("release", package(rest, PackageOptions::release)),
         ["try-deb", ref rest @ ..] => task("try-deb", try_deb::run(rest)),
         ["--help" | "-h" | "help"] => print_with_code(USAGE, ExitCode::SUCCESS),
         _ => print_with_code(USAGE, ExitCode::from(2)),

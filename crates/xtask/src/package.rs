@@ -1,5 +1,6 @@
 //! `cargo xtask deb`, `rpm`, `dist`: packages a built program as a Debian package, as an RPM package or as an archive. [`deb`], [`rpm`] and
-//! [`dist`] list the files and write the formats. The same commit and program give the same bytes.
+//! [`dist`] list the files and write the formats. The same commit and program give the same bytes. `cargo xtask release` makes all of them and
+//! checks what is promised of a published program ([`release`]).
 
 mod changelog;
 mod deb;
@@ -7,7 +8,9 @@ mod depends;
 mod dist;
 mod machine;
 mod program;
+mod release;
 mod rpm;
+mod symbols;
 mod units;
 
 use std::collections::BTreeMap;
@@ -136,6 +139,14 @@ impl PackageOptions {
         write_checksums(&self.out)?;
         Ok(archive)
     }
+
+    /// Makes all that is published of a version; returns the directory.
+    ///
+    /// # Errors
+    /// The program breaks a promise, a file cannot be read or written, or a tool fails.
+    pub fn release(&self) -> Result<PathBuf> {
+        release::build(self)
+    }
 }
 
 impl GeneratedFiles {
@@ -212,12 +223,12 @@ fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(out.finish()?)
 }
 
-/// Writes SHA256SUMS of the packages and archives in a directory, for `sha256sum --check`.
+/// Writes SHA256SUMS of the packages, archives and bills of materials in a directory, for `sha256sum --check`.
 fn write_checksums(dir: &Path) -> Result<()> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if [".deb", ".rpm", ".tar.gz"].iter().any(|end| name.ends_with(end)) {
+        if [".deb", ".rpm", ".tar.gz", ".cdx.json"].iter().any(|end| name.ends_with(end)) {
             let digest = Sha256::digest(fs::read(dir.join(&name))?);
             let hex: String = digest.iter().map(|b| format!("{b:02x}")).collect();
             lines.push(format!("{hex}  {name}\n"));

@@ -25,6 +25,7 @@ pub(crate) use words;
 
 /// A client that runs commands: a state directory, keys, and a directory for files.
 pub struct Client {
+    program: PathBuf,
     dir: TempDir,
     key: Option<String>,
     runs: AtomicU32,
@@ -51,12 +52,18 @@ impl Client {
     pub fn new() -> Client {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("files")).unwrap();
-        Client { dir, key: None, runs: AtomicU32::new(0) }
+        Client { program: PathBuf::from(LONGHAUL), dir, key: None, runs: AtomicU32::new(0) }
     }
 
     /// A client with keys in the environment.
     pub fn with_key(key: &str) -> Client {
         Client { key: Some(key.into()), ..Client::new() }
+    }
+
+    /// Runs a program of another version.
+    pub fn with_program(mut self, program: &Path) -> Client {
+        self.program = program.to_owned();
+        self
     }
 
     /// The state directory.
@@ -79,7 +86,7 @@ impl Client {
 
     /// The command with these arguments, which runs in the directory of its files.
     pub fn command(&self, words: Vec<OsString>) -> Command {
-        let mut command = Command::new(LONGHAUL);
+        let mut command = Command::new(&self.program);
         command.args(words).env("LONGHAUL_STATE", self.state()).env_remove("LONGHAUL_KEY").current_dir(self.path(""));
         command.env("XDG_CONFIG_HOME", self.dir.path().join("config"));
         if let Some(key) = &self.key {

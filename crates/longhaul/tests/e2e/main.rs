@@ -31,6 +31,7 @@ mod exercise;
 mod exercise_hub;
 mod file_commands;
 mod file_copy;
+mod former_version;
 mod fts;
 mod grid;
 mod hostile;

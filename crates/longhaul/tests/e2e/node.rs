@@ -53,6 +53,7 @@ impl Drop for Serving {
 
 /// A node before its start: its directory, with `state` and `data` below it, and its options.
 pub struct Setup {
+    program: PathBuf,
     dir: TempDir,
     state: PathBuf,
     host: &'static str,
@@ -73,7 +74,8 @@ impl Setup {
 
     fn in_dir(dir: TempDir) -> Setup {
         fs::create_dir(dir.path().join("data")).unwrap();
-        Setup { state: dir.path().join("state"), dir, host: "127.0.0.1", args: Vec::new(), descriptors: None }
+        let (program, state) = (PathBuf::from(LONGHAUL), dir.path().join("state"));
+        Setup { program, state, dir, host: "127.0.0.1", args: Vec::new(), descriptors: None }
     }
 
     /// The directory that the export `data` serves.
@@ -84,6 +86,12 @@ impl Setup {
     /// The state directory.
     pub fn state(&self) -> PathBuf {
         self.state.clone()
+    }
+
+    /// Runs a program of another version.
+    pub fn with_program(mut self, program: &Path) -> Setup {
+        self.program = program.to_owned();
+        self
     }
 
     /// Uses another node's state.
@@ -148,9 +156,9 @@ impl Setup {
     }
 
     fn program(&self) -> Command {
-        let Some(most) = self.descriptors else { return Command::new(LONGHAUL) };
+        let Some(most) = self.descriptors else { return Command::new(&self.program) };
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(format!("ulimit -n {most} && exec \"$0\" \"$@\"")).arg(LONGHAUL);
+        shell.arg("-c").arg(format!("ulimit -n {most} && exec \"$0\" \"$@\"")).arg(&self.program);
         shell
     }
 
@@ -269,6 +277,12 @@ impl Node {
         self.child = child;
     }
 
+    /// Starts it again on its old port, as a program of another version.
+    pub fn restart_as(&mut self, program: &Path) {
+        self.setup.program = program.to_owned();
+        self.restart();
+    }
+
     /// Makes a key by `longhaul grant` with these options.
     pub fn grant(&self, options: &[&str]) -> String {
         let output = self.grant_command(options);
@@ -278,7 +292,7 @@ impl Node {
 
     /// Runs `longhaul grant` with these arguments on this node's state.
     pub fn grant_command(&self, words: &[&str]) -> std::process::Output {
-        let mut command = Command::new(LONGHAUL);
+        let mut command = Command::new(&self.setup.program);
         command.arg("grant").args(words).arg("--state").arg(self.state()).env_remove("LONGHAUL_KEY").output().unwrap()
     }
 

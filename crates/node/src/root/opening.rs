@@ -56,15 +56,17 @@ struct OpenedSource {
 /// It is no file, or the store cannot open it.
 fn open_source(place: &RootPath, resolved: &Resolved) -> RootOutcome<OpenedSource> {
     let ResolvedPath { store, path, .. } = &resolved.at;
-    if store.is_dir(path) {
-        return Err(refuse(ErrorCode::IsDirectory, format!("/{} is a directory", place.path)));
-    }
-    let source = store.open(path)?;
+    let is_directory = || refuse(ErrorCode::IsDirectory, format!("/{} is a directory", place.path));
+    let source = match store.open(path) {
+        Err(_) if store.is_dir(path) => return Err(is_directory()),
+        opened => opened?,
+    };
     let stat = source.stat()?;
-    if stat.meta.kind != Kind::File {
-        return Err(refuse(ErrorCode::NotFile, format!("/{} is not a file", place.path)));
+    match stat.meta.kind {
+        Kind::File => Ok(OpenedSource { source, stat }),
+        Kind::Dir => Err(is_directory()),
+        _ => Err(refuse(ErrorCode::NotFile, format!("/{} is not a file", place.path))),
     }
-    Ok(OpenedSource { source, stat })
 }
 
 impl RootConnection {
@@ -101,8 +103,8 @@ impl RootConnection {
                 return Err(self.deny(&principal, why.into()));
             }
         };
-        let is_file = action == Action::Create || !at.store.is_dir(&at.path);
-        if is_file && principal.access.only_as_dir(action, &export, &path) {
+        let is_file = || action == Action::Create || !at.store.is_dir(&at.path);
+        if principal.access.only_as_dir(action, &export, &path) && is_file() {
             let reason = format!("/{export}/{path} is a file, and your credential is for a directory");
             return Err(refuse(ErrorCode::NotAuthorized, reason));
         }

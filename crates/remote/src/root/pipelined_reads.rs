@@ -5,6 +5,7 @@
 //! TCP would begin again with a small window when that pause exceeds its retransmission timeout (RFC 5681, section 4.1).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use xroot::answer::{AnswerHead, CheckedAnswer};
 use xroot::head::FileHandle;
@@ -15,6 +16,8 @@ use super::Root;
 use super::connection::{AnswerPart, RootConnection, RootResult};
 use super::reading::REPEATS_MAX;
 
+/// Bytes of one request of a range: a chunk that is read ahead.
+const REQUEST_BYTES: u64 = crate::ahead::CHUNK_BYTES;
 /// Requests for pages whose checksums were wrong, at once on one connection.
 const REPEATED_MAX: usize = 128;
 
@@ -53,6 +56,33 @@ impl PipelinedReads {
     /// How many requests are under way.
     pub fn under_way(&self) -> usize {
         self.requests.len()
+    }
+
+    /// Reads a range by requests of 8 MiB, of which at most `requests_max` are under way. `take` gets the bytes with their offsets, which
+    /// are out of order where pages were damaged, and ends the reading by `false`. Returns whether all of it was read.
+    ///
+    /// # Errors
+    /// The server cannot read the file or breaks the protocol, or the connection broke.
+    pub fn read(
+        &mut self,
+        span: Range<u64>,
+        requests_max: usize,
+        take: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> RootResult<bool> {
+        let mut next = span.start;
+        loop {
+            while self.under_way() < requests_max && next < span.end {
+                let bytes = (span.end - next).min(REQUEST_BYTES) as u32;
+                self.ask(next, bytes, 0)?;
+                next += u64::from(bytes);
+            }
+            if self.under_way() == 0 {
+                return Ok(true);
+            }
+            if !self.receive(&mut |_, offset, bytes| take(offset, bytes))? {
+                return Ok(false);
+            }
+        }
     }
 
     /// Asks for bytes. `number` comes back with each part of them.

@@ -1,6 +1,6 @@
-//! Reading a file of a server: chunks over several connections, each of which has the file open. Pages are compared with their
-//! checksums where the connection is in clear text.
+//! Reading ranges of a file of a server, over connections that keep it open.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,18 +11,18 @@ use store::Result;
 use xroot::answer::{AnswerHead, OpenAnswer};
 use xroot::codes::open_options;
 use xroot::head::FileHandle;
-use xroot::request::FileRange;
-use xroot::{Malformed, RootAnswer, RootRequest, Status, pages};
+use xroot::{Malformed, RootAnswer, RootRequest, Status};
 
 use super::Root;
-use super::connection::{self, AnswerPart, FILES_MAX, RootConnection, RootReply, RootResult, RootTarget};
+use super::connection::{self, FILES_MAX, RootConnection, RootReply, RootResult, RootTarget};
+use super::pipelined_reads::PipelinedReads;
 use super::redirect_chain::RedirectChain;
 use crate::facts_cache::{Facts, Namespace};
 use crate::range_source::{MemberFailure, RangeSource, ReadHandle};
 use crate::request_error::RequestError;
 
-/// Bytes of one request: a chunk that is read ahead. Each request costs a round trip.
-pub(super) const REQUEST_BYTES: u64 = crate::ahead::CHUNK_BYTES;
+/// Requests under way for one range: the server sends one answer while it is asked for the next.
+const REQUESTS_MAX: usize = 2;
 /// How often a page is asked for again whose checksum is wrong.
 pub(super) const REPEATS_MAX: u32 = 3;
 
@@ -212,120 +212,46 @@ impl RootFile {
         handle: Option<&ReadHandle>,
         take: &mut dyn FnMut(&[u8]) -> bool,
     ) -> RootResult<()> {
-        let (mut connection, file) = self.connection()?;
+        let (connection, file) = self.connection()?;
         if let Some(handle) = handle {
             handle.set_connection(connection.conn.socket());
         }
-        let has_pages = connection.has_pages();
-        let mut at = span.start;
-        while at < span.end {
-            let bytes = (span.end - at).min(REQUEST_BYTES) as u32;
-            let range = FileRange { file, offset: at, bytes, path_id: 0 };
-            let goes_on = if has_pages {
-                self.read_pages(&mut connection, range, take)?
-            } else {
-                self.read_bytes(&mut connection, range, take)?
-            };
-            at += u64::from(bytes);
-            if !goes_on {
-                return Ok(());
-            }
+        let mut reads = PipelinedReads::new(self.root.clone(), connection, file);
+        let mut order = InOrder { next: span.start, early: BTreeMap::new() };
+        let is_read = reads.read(span.clone(), REQUESTS_MAX, &mut |offset, bytes| order.put(offset, bytes, take))?;
+        if !is_read {
+            return Ok(());
         }
         if handle.is_none_or(ReadHandle::finish_unless_given_up) {
-            self.keep(connection);
+            self.keep(reads.connection);
         }
         Ok(())
     }
-
-    /// Reads a range without checksums.
-    fn read_bytes(
-        &self,
-        connection: &mut RootConnection,
-        range: FileRange,
-        take: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> RootResult<bool> {
-        let stream = connection.send(&RootRequest::Read(range))?;
-        let mut left = range.bytes as usize;
-        loop {
-            let AnswerPart::Body { head, bytes } = connection.receive(connection.silence())? else {
-                return Err(self.root.wrong("checksums where none were asked for"));
-            };
-            if head.stream != stream {
-                continue;
-            }
-            self.root.check_part(connection, &head, &bytes)?;
-            if bytes.len() > left || (head.status == Status::Ok && bytes.len() < left) {
-                return Err(self.root.wrong_length());
-            }
-            left -= bytes.len();
-            if !take(&bytes) {
-                return Ok(false);
-            }
-            if head.status == Status::Ok {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Reads a range as pages. Pages whose checksums are wrong are asked for again.
-    fn read_pages(
-        &self,
-        connection: &mut RootConnection,
-        range: FileRange,
-        take: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> RootResult<bool> {
-        let mut data = self.pages(connection, range, false)?;
-        for _ in 0..=REPEATS_MAX {
-            if data.damaged.is_empty() {
-                return Ok(take(&data.bytes));
-            }
-            for (offset, bytes) in std::mem::take(&mut data.damaged) {
-                let again = self.pages(connection, FileRange { offset, bytes, ..range }, true)?;
-                let at = (offset - range.offset) as usize;
-                data.bytes[at..at + again.bytes.len()].copy_from_slice(&again.bytes);
-                data.damaged.extend(again.damaged);
-            }
-        }
-        Err(self.root.damages())
-    }
-
-    fn pages(&self, connection: &mut RootConnection, range: FileRange, is_repeated: bool) -> RootResult<CheckedBytes> {
-        let stream = connection.send(&RootRequest::PageRead { range, is_repeated })?;
-        let mut data = CheckedBytes { bytes: Vec::with_capacity(range.bytes as usize), damaged: Vec::new() };
-        loop {
-            match connection.receive(connection.silence())? {
-                AnswerPart::Body { head, bytes } if head.stream == stream => {
-                    self.root.check_part(connection, &head, &bytes)?;
-                    return Err(self.root.wrong("no checksums where they were asked for"));
-                }
-                AnswerPart::Body { .. } => {}
-                AnswerPart::Pages { answer, .. } if answer.stream != stream => {}
-                AnswerPart::Pages { answer, mut encoded } => {
-                    let decoded = pages::decode(answer.offset, &mut encoded);
-                    let decoded = decoded.map_err(|error| self.root.0.server.wrong(&error))?;
-                    let in_order = answer.offset == range.offset + data.bytes.len() as u64;
-                    if !in_order || data.bytes.len() + decoded.bytes > range.bytes as usize {
-                        return Err(self.root.wrong_length());
-                    }
-                    data.bytes.extend_from_slice(&encoded[..decoded.bytes]);
-                    data.damaged.extend(decoded.damaged);
-                    if answer.is_last {
-                        return if data.bytes.len() == range.bytes as usize {
-                            Ok(data)
-                        } else {
-                            Err(self.root.wrong_length())
-                        };
-                    }
-                }
-            }
-        }
-    }
 }
 
-/// Bytes of a file, and the pages of them whose checksums are wrong.
-struct CheckedBytes {
-    bytes: Vec<u8>,
-    damaged: Vec<(u64, u32)>,
+/// Brings bytes into order that arrive out of it: those that were damaged arrive again after later ones.
+struct InOrder {
+    /// The offset of the next byte.
+    next: u64,
+    /// Bytes beyond it, by their offsets; not more than the requests under way ask for.
+    early: BTreeMap<u64, Vec<u8>>,
+}
+
+impl InOrder {
+    /// Passes on all bytes that are next now. Returns `false` once `take` does.
+    fn put(&mut self, offset: u64, bytes: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        if offset != self.next {
+            self.early.insert(offset, bytes.to_vec());
+            return true;
+        }
+        self.next += bytes.len() as u64;
+        let mut goes_on = take(bytes);
+        while goes_on && let Some(bytes) = self.early.remove(&self.next) {
+            self.next += bytes.len() as u64;
+            goes_on = take(&bytes);
+        }
+        goes_on
+    }
 }
 
 impl RangeSource for RootFile {
@@ -337,5 +263,40 @@ impl RangeSource for RootFile {
     ) -> std::result::Result<(), MemberFailure> {
         let read = self.read_once(&span, Some(handle), take);
         read.map_err(|failed| MemberFailure::of(failed, "read", &self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_arrive_early_wait_for_those_before_them() {
+        let mut order = InOrder { next: 10, early: BTreeMap::new() };
+        let mut taken = Vec::new();
+        let parts: [(u64, &[u8]); 5] = [(10, b"ab"), (14, b"ef"), (16, b"g"), (12, b"cd"), (17, b"h")];
+        let mut lengths = Vec::new();
+        for (offset, bytes) in parts {
+            assert!(order.put(offset, bytes, &mut |bytes| {
+                taken.extend_from_slice(bytes);
+                true
+            }));
+            lengths.push(taken.len());
+        }
+        assert_eq!(taken, b"abcdefgh");
+        assert_eq!(lengths, [2, 2, 2, 7, 8]);
+        assert!(order.early.is_empty());
+    }
+
+    #[test]
+    fn a_reader_that_has_enough_gets_no_more_also_of_what_arrived_early() {
+        let mut order = InOrder { next: 0, early: BTreeMap::new() };
+        assert!(order.put(2, b"cd", &mut |_| unreachable!("it is not next")));
+        let mut calls = 0;
+        assert!(!order.put(0, b"ab", &mut |_| {
+            calls += 1;
+            false
+        }));
+        assert_eq!(calls, 1);
     }
 }

@@ -12,7 +12,7 @@ use xroot::{QueryKind, RootRequest};
 use super::Root;
 use super::connection::{RootReply, RootResult};
 use super::pipelined_reads::PipelinedReads;
-use super::reading::{Opening, REQUEST_BYTES};
+use super::reading::Opening;
 use super::redirect_chain::RedirectChain;
 use crate::ahead::AHEAD;
 use crate::request_error::RequestError;
@@ -114,20 +114,7 @@ impl WholeRead {
     /// The server cannot read the file or breaks the protocol, or the connection breaks.
     pub fn read(mut self, take: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<()> {
         let path = self.path.clone();
-        self.read_all(take).map_err(|failed| failed.into_store_error("read", &path))
-    }
-
-    fn read_all(&mut self, take: &mut dyn FnMut(u64, &[u8]) -> bool) -> RootResult<()> {
-        let mut next = 0;
-        loop {
-            while self.reads.under_way() < REQUESTS_MAX && next < self.size {
-                let bytes = (self.size - next).min(REQUEST_BYTES) as u32;
-                self.reads.ask(next, bytes, 0)?;
-                next += u64::from(bytes);
-            }
-            if self.reads.under_way() == 0 || !self.reads.receive(&mut |_, offset, bytes| take(offset, bytes))? {
-                return Ok(());
-            }
-        }
+        let read = self.reads.read(0..self.size, REQUESTS_MAX, take);
+        read.map(|_| ()).map_err(|failed| failed.into_store_error("read", &path))
     }
 }

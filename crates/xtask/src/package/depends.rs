@@ -72,7 +72,8 @@ pub fn glibc(program: &[u8]) -> Result<String> {
     Ok(format!("libc.so.6(GLIBC_{major}.{minor})(64bit)"))
 }
 
-fn newest_symbol(program: &[u8]) -> Option<(u32, u32)> {
+/// The version of the C library that has the newest of its symbols that the program uses; none if it uses none.
+pub(super) fn newest_symbol(program: &[u8]) -> Option<(u32, u32)> {
     let mark = b"GLIBC_";
     let read = |at: usize| {
         let rest = &program[at + mark.len()..];

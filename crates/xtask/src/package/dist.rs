@@ -57,18 +57,27 @@ fn files(generated: &GeneratedFiles) -> Result<Files> {
     Ok(files)
 }
 
-/// Writes the archive; returns its path. Files are ordered by name, belong to root and have one time.
+/// Writes the archive; returns its path.
 ///
 /// # Errors
 /// A file cannot be read or written.
 pub fn build(options: &PackageOptions, generated: &GeneratedFiles) -> Result<PathBuf> {
     let name = format!("longhaul-{}-{}", options.version, generated.machine.name());
+    write_archive(options, &name, &format!("{name}/"), files(generated)?)
+}
+
+/// Writes files into an archive `NAME.tar.gz`, below a directory of it; returns its path. Files are ordered by name, belong to root and have
+/// one time.
+///
+/// # Errors
+/// The archive cannot be written.
+pub(super) fn write_archive(options: &PackageOptions, name: &str, below: &str, files: Files) -> Result<PathBuf> {
     fs::create_dir_all(&options.out)?;
     let path = options.out.join(format!("{name}.tar.gz"));
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     let level = if options.compression == PackageCompression::Best { Compression::best() } else { Compression::none() };
     let mut tar = tar::Builder::new(GzEncoder::new(file, level));
-    for (below, (mode, bytes)) in files(generated)? {
+    for (path, (mode, bytes)) in files {
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes.len() as u64);
         header.set_mode(mode);
@@ -77,7 +86,7 @@ pub fn build(options: &PackageOptions, generated: &GeneratedFiles) -> Result<Pat
         header.set_gid(0);
         header.set_username("root")?;
         header.set_groupname("root")?;
-        tar.append_data(&mut header, format!("{name}/{below}"), bytes.as_slice())?;
+        tar.append_data(&mut header, format!("{below}{path}"), bytes.as_slice())?;
     }
     tar.into_inner()?.finish()?.flush()?;
     Ok(path)
