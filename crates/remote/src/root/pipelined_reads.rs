@@ -14,10 +14,11 @@ use xroot::{RootRequest, Status, StreamId, pages};
 
 use super::Root;
 use super::connection::{AnswerPart, RootConnection, RootResult};
-use super::reading::REPEATS_MAX;
 
 /// Bytes of one request of a range: a chunk that is read ahead.
 const REQUEST_BYTES: u64 = crate::ahead::CHUNK_BYTES;
+/// How often a page is asked for again whose checksum is wrong.
+const REPEATS_MAX: u32 = 3;
 /// Requests for pages whose checksums were wrong, at once on one connection.
 const REPEATED_MAX: usize = 128;
 

@@ -23,8 +23,6 @@ use crate::request_error::RequestError;
 
 /// Requests under way for one range: the server sends one answer while it is asked for the next.
 const REQUESTS_MAX: usize = 2;
-/// How often a page is asked for again whose checksum is wrong.
-pub(super) const REPEATS_MAX: u32 = 3;
 
 /// The answer of a server that is asked to open a file.
 pub(super) enum Opening {
