@@ -76,6 +76,8 @@ impl Cell {
             }
             MeasuredProtocol::Root => {
                 let by_both = large(Tool::Xrdcp).into_iter().chain(small).chain([Operation::AtOnce]).flat_map(cells);
+                // `xrdcp -r` takes a directory that roots:// names for a file, whatever server has it.
+                let by_both = by_both.filter(|cell| !(cell.tls && cell.operation == Operation::Small(Verb::Get)));
                 // Over TLS the servers would find each other by addresses, which are not in their certificates.
                 by_both.chain([Operation::Pull, Operation::Source].map(clear)).collect()
             }

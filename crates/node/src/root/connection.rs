@@ -283,7 +283,7 @@ impl RootConnection {
             }
             RootRequest::Ping | RootRequest::Set => Ok(Some(RootAnswer::Ok(Vec::new()))),
             RootRequest::Open { place, mode, options } => self.open(&place, mode, options).map(Some),
-            RootRequest::Close(file) => self.close(file).map(Some),
+            RootRequest::Close(file) => self.close(stream, file),
             RootRequest::Read(range) => self.read(ReadKind::Plain, stream, range),
             RootRequest::PageRead { range, .. } => self.read(ReadKind::Pages, stream, range),
             RootRequest::ReadVector { parts, path_id } => self.read_vector(stream, parts, path_id),

@@ -13,7 +13,7 @@ use xroot::answer::OpenAnswer;
 use xroot::codes::open_options;
 use xroot::head::FileHandle;
 use xroot::third_party::{CopyRole, CopySource};
-use xroot::{ErrorCode, RootAnswer, RootPath};
+use xroot::{ErrorCode, RootAnswer, RootPath, StreamId};
 
 use super::announced::AnnouncedCopy;
 use super::connection::RootConnection;
@@ -299,7 +299,7 @@ impl RootConnection {
     }
 
     /// Closes a file. One that was written gets its name.
-    pub(super) fn close(&mut self, handle: FileHandle) -> RootOutcome<RootAnswer> {
+    pub(super) fn close(&mut self, stream: StreamId, handle: FileHandle) -> RootOutcome<Option<RootAnswer>> {
         let file = self.session()?.files.take(handle)?;
         match &*file {
             RootFile::Read(read) => {
@@ -307,6 +307,8 @@ impl RootConnection {
                 if bytes >= read.stat.meta.size {
                     read.meter.file_sent();
                 }
+                // Nothing can fail any more: the client need not wait for the log.
+                self.send(stream, &RootAnswer::Ok(Vec::new()))?;
                 self.log(&LoggedAction {
                     action: "read",
                     target: &read.shown,
@@ -316,6 +318,7 @@ impl RootConnection {
                     bytes,
                     began: read.opened,
                 });
+                return Ok(None);
             }
             RootFile::Written(written) => {
                 let mut written = written.lock();
@@ -329,7 +332,7 @@ impl RootConnection {
                 outcome?;
             }
         }
-        Ok(RootAnswer::Ok(Vec::new()))
+        Ok(Some(RootAnswer::Ok(Vec::new())))
     }
 
     /// Logs a file that was closed; `source` is that of a third-party copy.
