@@ -19,7 +19,7 @@ fi
 mkdir -p "$tools"
 if [ ! -x "$tools/python/bin/cargo-zigbuild" ]; then
     python3 -m venv "$tools/python"
-    "$tools/python/bin/pip" install --quiet --disable-pip-version-check ziglang==0.15.2 cargo-zigbuild==0.21.6
+    "$tools/python/bin/pip" install --quiet --disable-pip-version-check ziglang==0.15.2 cargo-zigbuild==0.24.1
 fi
 [ -x "$tools/bin/cargo-auditable" ] || cargo install --quiet --locked --root "$tools" cargo-auditable@0.7.1
 [ -x "$tools/bin/cargo-cyclonedx" ] || cargo install --quiet --locked --root "$tools" cargo-cyclonedx@0.5.7
