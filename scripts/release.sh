@@ -36,7 +36,8 @@ machine=${target%%-*}
 cargo cyclonedx --format json --spec-version 1.5 --manifest-path crates/longhaul/Cargo.toml --target "$target" \
     --override-filename longhaul.cdx --quiet
 mv crates/longhaul/longhaul.cdx.json "$out/longhaul-$version-$machine.cdx.json"
-find crates -name longhaul.cdx.json -delete
+# It writes one for each member of the workspace.
+find crates examples -name longhaul.cdx.json -delete
 cargo run --quiet --package xtask -- release --binary "$program" --out "$out"
 
 if [ -n "${LONGHAUL_SIGNING_KEY:-}" ]; then

@@ -1,5 +1,5 @@
 //! The Debian packages that a program depends on: those of its shared libraries, with versions. `dpkg-shlibdeps` finds them if it is
-//! installed. Otherwise the three libraries that a Rust program links are known here. Any other library is an error.
+//! installed. Otherwise the libraries that a Rust program links are known here. Any other library is an error.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 use super::machine::ElfMachine;
 use super::program::WorkDirectory;
 
-/// The libraries that the program may link dynamically.
-const LIBRARIES: [&str; 3] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1"];
+/// The libraries that the program may link dynamically. Before version 2.34 the C library had some of its functions in libraries of their own.
+const LIBRARIES: [&str; 6] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1"];
 
 /// The value of `Depends`.
 ///
@@ -25,9 +25,11 @@ pub fn of(program: &[u8], machine: ElfMachine) -> Result<String> {
     let unexpected: Vec<&String> =
         linked.iter().filter(|name| !LIBRARIES.contains(&name.as_str()) && !is_loader(name)).collect();
     ensure!(unexpected.is_empty(), "the program links {unexpected:?}; only {LIBRARIES:?} are expected");
-    // The system's data are about its own libraries.
-    let known = if ElfMachine::here() == Some(machine) { by_dpkg(&copy, work.path())? } else { None };
-    known.map_or_else(|| by_symbols(program), Ok)
+    // The system's data are about its own libraries, and not about those that a program for an older C library links.
+    let is_for_older = linked.iter().any(|name| name == "libpthread.so.0");
+    let is_for_here = ElfMachine::here() == Some(machine) && !is_for_older;
+    let known = if is_for_here { by_dpkg(&copy, work.path())? } else { None };
+    known.map_or_else(|| by_symbols(program, linked.iter().any(|name| name == "libgcc_s.so.1")), Ok)
 }
 
 fn is_loader(name: &str) -> bool {
@@ -58,9 +60,10 @@ fn by_dpkg(program: &Path, work: &Path) -> Result<Option<String>> {
 }
 
 /// The packages by the newest symbol of the C library that the program uses: versions of symbols are versions of the library.
-fn by_symbols(program: &[u8]) -> Result<String> {
+fn by_symbols(program: &[u8], links_libgcc: bool) -> Result<String> {
     let (major, minor) = newest_symbol(program).context("the program uses no symbol of the C library")?;
-    Ok(format!("libc6 (>= {major}.{minor}), libgcc-s1 (>= 4.2)"))
+    let libgcc = if links_libgcc { ", libgcc-s1 (>= 4.2)" } else { "" };
+    Ok(format!("libc6 (>= {major}.{minor}){libgcc}"))
 }
 
 /// The dependency of an RPM package on the C library of 64-bit systems.
@@ -101,7 +104,7 @@ mod tests {
     fn dpkg_and_the_symbols_agree_on_this_program() {
         let this_program = fs::read(std::env::current_exe().unwrap()).unwrap();
         let by_dpkg = of(&this_program, ElfMachine::here().unwrap()).unwrap();
-        let by_symbols = by_symbols(&this_program).unwrap();
+        let by_symbols = by_symbols(&this_program, true).unwrap();
         let libc = |text: &str| {
             let part = text.split(", ").find(|part| part.starts_with("libc6 "))?;
             let (major, minor) = part.strip_prefix("libc6 (>= ")?.strip_suffix(')')?.split_once('.')?;
