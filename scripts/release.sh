@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds what is published of this commit, into target/release-files: the program against the C library 2.28, packages of it, its symbols, the
-# list of its crates, checksums, and their signature if LONGHAUL_SIGNING_KEY names a key of minisign(1). The same commit gives the same
-# bytes, wherever its clone and Cargo's directory are. scripts/setup-release.sh installs the tools.
+# list of its crates, checksums, and their signature if LONGHAUL_SIGNING_KEY names a key of minisign(1). The same commit is to give
+# the same bytes, wherever its clone and Cargo's directory are. scripts/setup-release.sh installs the tools.
 set -eu
 
 cd "$(dirname "$0")/.."

@@ -468,3 +468,29 @@ impl Conn {
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_head_and_its_payload_are_read_at_once_and_a_long_buffer_takes_the_rest() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut conn = Conn::new(listener.accept().unwrap().0, None).unwrap();
+        let within = Duration::from_secs(20);
+        peer.write_all(b"headpayload").unwrap();
+        let mut head = [0; 4];
+        assert!(conn.read_exact(&mut head, within).unwrap());
+        assert_eq!((&head, conn.unread_bytes()), (b"head", 7));
+        let long = vec![7; 3 * HEAD_READ_BYTES];
+        peer.write_all(&long).unwrap();
+        drop(peer);
+        let mut rest = vec![0; 7 + long.len()];
+        assert!(conn.read_exact(&mut rest, within).unwrap());
+        assert!(rest.starts_with(b"payload") && rest[7..] == long);
+        assert!(!conn.read_exact(&mut head, within).unwrap(), "the connection ended before a head");
+    }
+}

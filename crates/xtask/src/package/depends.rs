@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::machine::ElfMachine;
-use super::program::WorkDirectory;
+use super::program::{WorkDirectory, readelf};
 
 /// The libraries that the program may link dynamically. Before version 2.34 the C library had some of its functions in libraries of their own.
 const LIBRARIES: [&str; 6] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1"];
@@ -36,12 +36,9 @@ fn is_loader(name: &str) -> bool {
     name.starts_with("ld-linux") || name.starts_with("ld64")
 }
 
-/// The libraries that a program links (`readelf`, of binutils).
+/// The libraries that a program links.
 fn linked(program: &Path) -> Result<Vec<String>> {
-    let out = Command::new("readelf").args(["--dynamic", "--wide"]).arg(program).env("LC_ALL", "C").output();
-    let out = out.context("cannot run readelf (package binutils)")?;
-    ensure!(out.status.success(), "readelf: {}", String::from_utf8_lossy(&out.stderr).trim());
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let text = readelf("--dynamic", program)?;
     let needed = text.lines().filter(|line| line.contains("(NEEDED)"));
     Ok(needed.filter_map(|line| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned())).collect())
 }

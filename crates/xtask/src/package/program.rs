@@ -65,6 +65,17 @@ pub fn stripped(binary: &Path) -> Result<Vec<u8>> {
     Ok(fs::read(copy)?)
 }
 
+/// What readelf(1), of binutils, tells of a program.
+///
+/// # Errors
+/// It cannot be run, or cannot read the program.
+pub fn readelf(option: &str, program: &Path) -> Result<String> {
+    let out = Command::new("readelf").args([option, "--wide"]).arg(program).env("LC_ALL", "C").output();
+    let out = out.context("cannot run readelf (package binutils)")?;
+    ensure!(out.status.success(), "readelf: {}", String::from_utf8_lossy(&out.stderr).trim());
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
 /// The pages of the manual with their names, sorted.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::program::WorkDirectory;
+use super::program::{WorkDirectory, readelf};
 use super::{Files, GeneratedFiles, PackageOptions, dist};
 
 /// Writes the archive of the symbols; returns its path.
@@ -33,10 +33,7 @@ fn symbols(binary: &Path) -> Result<Vec<u8>> {
 
 /// The build id of a program, in hexadecimal digits.
 fn build_id(binary: &Path) -> Result<String> {
-    let readelf = Command::new("readelf").args(["--notes", "--wide"]).arg(binary).env("LC_ALL", "C").output();
-    let readelf = readelf.context("cannot run readelf (package binutils)")?;
-    ensure!(readelf.status.success(), "readelf: {}", String::from_utf8_lossy(&readelf.stderr).trim());
-    let notes = String::from_utf8_lossy(&readelf.stdout).into_owned();
+    let notes = readelf("--notes", binary)?;
     let id = notes.lines().find_map(|line| line.split_once("Build ID: ")).map(|(_, id)| id.trim().to_owned());
     let id = id.context("the program has no build id; scripts/release.sh has it linked with one")?;
     ensure!(id.len() > 2 && id.bytes().all(|digit| digit.is_ascii_hexdigit()), "{id:?} is no build id");
