@@ -170,7 +170,7 @@ release: ## what is published of a commit: packages against an old C library, sy
 	sh scripts/release.sh
 
 .PHONY: former
-former: ## the program of the former release from its tag, for the tests of the promises between versions
+former: ## the program of the former release, for the tests of the promises between versions
 	sh scripts/former.sh
 
 .PHONY: image

@@ -16,6 +16,7 @@ mod repository_files;
 mod shape;
 mod spending;
 mod text;
+mod versions;
 mod vocabulary;
 mod words;
 
@@ -96,6 +97,7 @@ pub const RULES: &[Rule] = &[
     ("the_licence_is_there", repository_files::licence),
     ("committed_files_are_small_texts", repository_files::small_texts),
     ("documents_name_no_machine", repository_files::machine_paths),
+    ("packaging_names_the_version", versions::check),
     ("links_lead_somewhere", links::lead_somewhere),
     ("messages_are_quoted_as_they_are", quotes::check),
     ("what_can_be_spent_is_bounded", spending::check),

@@ -44,6 +44,7 @@ rules! {
     the_licence_is_there
     committed_files_are_small_texts
     documents_name_no_machine
+    packaging_names_the_version
     links_lead_somewhere
     messages_are_quoted_as_they_are
     what_can_be_spent_is_bounded
