@@ -169,6 +169,10 @@ dist: build ## an archive for other systems with its checksums, into target/dist
 release: ## what is published of a commit: packages against an old C library, symbols, bill of materials, checksums; scripts/setup-release.sh first
 	sh scripts/release.sh
 
+.PHONY: try-release
+try-release: ## the package of `make release` on a system with an older C library; needs root
+	sh scripts/try-release.sh
+
 .PHONY: former
 former: ## the program of the former release, for the tests of the promises between versions
 	sh scripts/former.sh

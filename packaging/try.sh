@@ -5,6 +5,8 @@
 #
 #   packaging/try.sh FIRST.deb LATER.deb            (cargo xtask try-deb builds both)
 #   packaging/try.sh --scripts FIRST.deb LATER.deb  only the package's scripts, without systemd: takes seconds
+#
+# TRY_ROOT=DIR takes the files of another system below DIR instead of this host's (scripts/try-release.sh).
 set -eu
 
 # Stages: outside runs on this host; --boot and --chroot prepare the system in the namespaces; --inside and
@@ -64,8 +66,8 @@ system() {
     mem=$work/mem root=$work/mem/root
     mount -t tmpfs -o mode=0755 tmpfs "$mem"
     mkdir "$root" "$mem/up" "$mem/workdir"
-    # The host's files are read-only below the overlay; writes go into memory.
-    mount -t overlay -o "lowerdir=/,upperdir=$mem/up,workdir=$mem/workdir" overlay "$root"
+    # The files of that system are read-only below the overlay; writes go into memory.
+    mount -t overlay -o "lowerdir=${TRY_ROOT:-/},upperdir=$mem/up,workdir=$mem/workdir" overlay "$root"
     mkdir -p "$root/try/log"
     mount --bind "$work/log" "$root/try/log"
     cp "$self" "$root/try/try.sh"
