@@ -12,6 +12,8 @@ use web::{Headers, Request, Response, date};
 
 /// Bytes of a file that are copied through this process at once; they fit into the second-level cache.
 pub const PIECE_BYTES: usize = 256 << 10;
+/// Bytes of the first piece of an answer: the client works on it while the next ones, each twice as large, are read and encrypted.
+const FIRST_PIECE_BYTES: usize = 64 << 10;
 /// The least bytes of a body that must arrive, or that a client must accept, in each [`PACE_WINDOW`]: 10 kB/s, the lowest bound
 /// that other servers set.
 const PACE_BYTES: u64 = 1_200_000;
@@ -20,7 +22,9 @@ const PACE_WINDOW: Duration = Duration::from_secs(120);
 pub const SHORT_BODY_BYTES_MAX: usize = 64 << 10;
 const SHORT_BODY_WITHIN: Duration = Duration::from_secs(20);
 
-/// The most bytes that the kernel sends by one call.
+/// Bytes that the kernel sends by one call: at first, to a slow client, and at most.
+const KERNEL_PIECE_BYTES: u64 = 1 << 20;
+const KERNEL_PIECE_BYTES_SLOW: u64 = 256 << 10;
 const KERNEL_PIECE_BYTES_MAX: u64 = 4 << 20;
 /// A call that takes less is followed by a larger one.
 const QUICK_PIECE: Duration = Duration::from_millis(20);
@@ -71,11 +75,11 @@ pub trait Exchange {
     /// # Errors
     /// The connection breaks, or the client takes bytes too slowly.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Sends `bytes` bytes of a file from `offset` as the answer's body.
+    /// Sends `bytes` bytes of a file from `offset` as the answer's body. `sent` is called with the bytes of each piece.
     ///
     /// # Errors
     /// As for [`write`](Exchange::write); or the file cannot be read, or ends earlier.
-    fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()>;
+    fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64, sent: &mut dyn FnMut(u64)) -> io::Result<()>;
     /// Ends the body, with these trailer fields.
     ///
     /// # Errors
@@ -212,13 +216,13 @@ impl KernelPiece {
 
     /// Notes how long the last call took.
     pub fn took(&mut self, time: Duration) {
-        self.0 = if time < QUICK_PIECE { (2 * self.0).min(KERNEL_PIECE_BYTES_MAX) } else { PIECE_BYTES as u64 };
+        self.0 = if time < QUICK_PIECE { (2 * self.0).min(KERNEL_PIECE_BYTES_MAX) } else { KERNEL_PIECE_BYTES_SLOW };
     }
 }
 
 impl Default for KernelPiece {
     fn default() -> KernelPiece {
-        KernelPiece(PIECE_BYTES as u64)
+        KernelPiece(KERNEL_PIECE_BYTES)
     }
 }
 
@@ -237,8 +241,10 @@ pub(crate) fn copy_range(
     crate::buffer::with(|buffer| {
         let mut at = offset;
         let end = offset + bytes;
+        let mut most = FIRST_PIECE_BYTES;
         while at < end {
-            let piece = (end - at).min(PIECE_BYTES as u64) as usize;
+            let piece = (end - at).min(most as u64) as usize;
+            most = (2 * most).min(PIECE_BYTES);
             let got = source.read_at(&mut buffer[..piece], at).map_err(io::Error::other)?;
             if got == 0 {
                 return Err(became_shorter());
@@ -280,9 +286,9 @@ mod tests {
         }
         assert_eq!(piece.bytes(), KERNEL_PIECE_BYTES_MAX);
         piece.took(QUICK_PIECE);
-        assert_eq!(piece.bytes(), PIECE_BYTES as u64);
+        assert_eq!(piece.bytes(), KERNEL_PIECE_BYTES_SLOW);
         piece.took(Duration::ZERO);
-        assert_eq!(piece.bytes(), 2 * PIECE_BYTES as u64);
+        assert_eq!(piece.bytes(), 2 * KERNEL_PIECE_BYTES_SLOW);
     }
 
     #[test]

@@ -416,32 +416,39 @@ impl Exchange for H1<'_> {
         }
     }
 
-    fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()> {
+    fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64, sent: &mut dyn FnMut(u64)) -> io::Result<()> {
         if bytes > TOGETHER_BYTES_MAX && self.kernel_counter.1.is_none() {
             self.read_kernel_counter();
         }
-        let by_kernel = source.descriptor().filter(|_| self.connection.conn.sends_files());
+        let by_kernel =
+            source.descriptor().filter(|_| self.connection.conn.sends_files() && bytes > TOGETHER_BYTES_MAX);
         let (Answer::Left(left), Some(file)) = (self.answer, by_kernel) else {
-            return copy_range(source, offset, bytes, &mut |piece| self.write(piece));
+            return copy_range(source, offset, bytes, &mut |piece| {
+                self.write(piece)?;
+                sent(piece.len() as u64);
+                Ok(())
+            });
         };
-        if bytes <= TOGETHER_BYTES_MAX {
-            return copy_range(source, offset, bytes, &mut |piece| self.write(piece));
-        }
         let head = std::mem::take(&mut self.held_head);
-        let sent = self.connection.conn.write_before_body(&head);
-        self.note_failure(sent)?;
+        let conn = &mut self.connection.conn;
+        let prepared = conn.hold_short_segments(true).and_then(|()| conn.write_all(&head));
+        self.note_failure(prepared)?;
         let mut at = 0;
         let mut piece = KernelPiece::default();
         while at < bytes {
             let begun = Instant::now();
-            let sent = match self.connection.conn.send_file(file, offset + at, piece.bytes().min(bytes - at)) {
+            let result = match self.connection.conn.send_file(file, offset + at, piece.bytes().min(bytes - at)) {
                 Ok(0) => Err(became_shorter()),
-                Ok(sent) => self.count_sent(sent).map(|()| sent),
+                Ok(taken) => self.count_sent(taken).map(|()| taken),
                 other => other,
             };
-            at += self.note_failure(sent)?;
+            let taken = self.note_failure(result)?;
+            sent(taken);
+            at += taken;
             piece.took(begun.elapsed());
         }
+        let ended = self.connection.conn.hold_short_segments(false);
+        self.note_failure(ended)?;
         self.answer = Answer::Left(left - bytes);
         Ok(())
     }

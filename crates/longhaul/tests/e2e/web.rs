@@ -20,6 +20,7 @@ mod ranges;
 pub mod raw;
 mod sealed;
 mod slow;
+mod source_digests;
 mod storage;
 mod targets;
 mod trees;

@@ -3,6 +3,7 @@
 //! Everything that can be refused is refused by a status before anything is created or sent. Then 202 and the markers are sent; the
 //! last line reports the outcome, because the status has been sent before.
 
+mod digests;
 mod native;
 mod pull;
 mod push;

@@ -25,9 +25,6 @@ use crate::locks::SubmittedLocks;
 use crate::meters::WorkMeter;
 use authn::Principal;
 
-/// Bytes of a file that are sent between two updates of the meter.
-const COUNTED_BYTES: u64 = 1 << 20;
-
 /// A request being answered.
 pub(crate) struct RequestContext<'a> {
     pub service: &'a HttpService,
@@ -59,14 +56,7 @@ impl RequestContext<'_> {
     /// # Errors
     /// The connection breaks, the client takes bytes too slowly, or the file cannot be read.
     pub fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()> {
-        let mut at = 0;
-        while at < bytes {
-            let piece = (bytes - at).min(COUNTED_BYTES);
-            self.exchange.send(source, offset + at, piece)?;
-            self.meter.sent(piece);
-            at += piece;
-        }
-        Ok(())
+        self.exchange.send(source, offset, bytes, &mut |sent| self.meter.sent(sent))
     }
 
     /// The access of the principal.

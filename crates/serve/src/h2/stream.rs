@@ -311,9 +311,13 @@ impl Exchange for H2<'_> {
         Ok(())
     }
 
-    fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()> {
-        let sent = copy_range(source, offset, bytes, &mut |piece| self.write(piece));
-        self.note_failure(sent)
+    fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64, sent: &mut dyn FnMut(u64)) -> io::Result<()> {
+        let copied = copy_range(source, offset, bytes, &mut |piece| {
+            self.write(piece)?;
+            sent(piece.len() as u64);
+            Ok(())
+        });
+        self.note_failure(copied)
     }
 
     fn end(&mut self, trailers: &Headers) -> io::Result<()> {

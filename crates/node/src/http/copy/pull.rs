@@ -15,7 +15,7 @@ use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
 use super::ranges::{RangeQueue, RangeTask};
 use super::remote::{self, RemoteFile, as_status};
-use super::{accept, end_copy, fail_early, native, watch};
+use super::{accept, digests, end_copy, fail_early, native, watch};
 use crate::access::ResolvedPath;
 use crate::clock::now;
 use crate::copies::native::NativeCopy;
@@ -74,7 +74,7 @@ impl Pull<'_> {
     /// The digests of the whole file in its trailers.
     fn trailer_digests(&self) -> Vec<Digest> {
         let all = self.trailers.lock();
-        remote::digests(&all)
+        digests::in_fields(&all)
     }
 }
 
@@ -100,10 +100,10 @@ fn target(context: &RequestContext<'_>, order: &CopyRequest) -> Outcome<(Resolve
 /// Answers a COPY with a Source.
 pub(crate) fn answer(context: &mut RequestContext<'_>, order: &CopyRequest, source: &HttpUrl) -> Outcome {
     let (resolved, existing) = target(context, order)?;
-    let requested = remote::stated_digests(context.request())?;
+    let requested = digests::in_request(context.request())?;
     let dialer = remote::dialer(context, order);
     let file = remote::find_source(&dialer, order, source, &requested).map_err(as_status)?;
-    let stated = expected(order, &file, &requested)?;
+    let stated = digests::expected(order, &file, &requested)?;
     new_file::check_room(&*resolved.store, &resolved.path, file.size.unwrap_or(0))?;
     let progress = remote::progress(context, order, false);
     // A native copy does not evaluate the conditions once more at its end.
@@ -146,10 +146,10 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &CopyRequest, sour
     }
     let serial: Vec<Algorithm> = stated.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
     let fetched = watch::run(context, &progress, true, || fetch(&pull, order, first, &serial))?;
-    let result = fetched.and_then(|mut sums| {
+    let result = fetched.and_then(|(mut sums, in_answer)| {
         let in_trailers = if order.require_checksum == Some(false) { Vec::new() } else { pull.trailer_digests() };
         sums.complete(sink, &in_trailers)?;
-        for stated in [&stated, &in_trailers] {
+        for stated in [&stated, &in_answer, &in_trailers] {
             put::compare(&sums, stated).map_err(|error| as_failure(error, Fault::Integrity))?;
         }
         let place = || {
@@ -191,46 +191,34 @@ fn as_failure(error: RequestFailure, fault: Fault) -> Failure {
     }
 }
 
-/// The digests that the bytes must have: those of the request and those of the source.
-fn expected(order: &CopyRequest, file: &RemoteFile, requested: &[Digest]) -> Outcome<Vec<Digest>> {
-    let mut stated = file.digests.clone();
-    for wanted in requested {
-        if let Some(theirs) = file.digests.iter().find(|d| d.algorithm() == wanted.algorithm() && *d != wanted) {
-            let reason = format!("checksum mismatch: the source has {theirs}, and the request says {wanted}");
-            return Err(refuse(412, reason));
-        }
-        stated.push(*wanted);
-    }
-    if stated.is_empty() && order.require_checksum == Some(true) {
-        let reason =
-            "the source reports no checksum that this node can verify, and RequireChecksumVerification is true";
-        return Err(refuse(412, reason));
-    }
-    if order.require_checksum == Some(false) {
-        // The client compares by itself; only the digests of its request are compared here.
-        stated.retain(|digest| requested.contains(digest));
-    }
-    Ok(stated)
-}
-
+/// Fetches the file, and meanwhile the digests that the source has not stated yet.
 fn fetch<'a>(
     pull: &Pull<'a>,
     order: &CopyRequest,
     first: CopyConnection<'a>,
     serial: &[Algorithm],
-) -> Result<FileSums, Failure> {
-    let (size, block) = match pull.file.size {
-        Some(size) if size > 0 => (size, fetch_ranges(pull, order, first, size)?),
-        // An empty file is requested as well: some servers answer HEAD with 0 if they do not know the size.
-        _ => fetch_unknown_size(pull, first)?,
-    };
-    pull.progress.all_moved();
-    let serial = match serial {
-        [] => Vec::new(),
-        // Read back from the page cache: the bytes arrived in parts, and these digests need them in order.
-        serial => store::digest::of_file(&*pull.sink.as_source()?, &model::RelPath::root(), serial)?,
-    };
-    Ok(FileSums { size, block, serial })
+) -> Result<(FileSums, Vec<Digest>), Failure> {
+    std::thread::scope(|scope| {
+        let request = || digests::request(pull.dialer, order, pull.file, pull.progress);
+        let requested = pull.file.digests_follow.then(|| scope.spawn(request));
+        let fetched = match pull.file.size {
+            Some(size) if size > 0 => fetch_ranges(pull, order, first, size).map(|block| (size, block)),
+            // An empty file is requested as well: some servers answer HEAD with 0 if they do not know the size.
+            _ => fetch_unknown_size(pull, first),
+        };
+        // Nobody waits for the digests of a file that was not fetched.
+        let (size, block) = fetched.inspect_err(|_| pull.progress.cancel())?;
+        pull.progress.all_moved();
+        let serial = match serial {
+            [] => Vec::new(),
+            // Read back from the page cache: the bytes arrived in parts, and these digests need them in order.
+            serial => store::digest::of_file(&*pull.sink.as_source()?, &model::RelPath::root(), serial)?,
+        };
+        let digests = requested.and_then(|request| request.join().ok()).unwrap_or_default();
+        let mut sums = FileSums { size, block, serial };
+        sums.complete(pull.sink, &digests)?;
+        Ok((sums, digests))
+    })
 }
 
 /// Fetches a file of known size, over several connections if the source takes ranges.

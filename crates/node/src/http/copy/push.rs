@@ -15,7 +15,7 @@ use web::copy::CopyRequest;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
 use super::remote::{self, as_status};
-use super::{accept, end_copy, fail_early, native, watch};
+use super::{accept, digests, end_copy, fail_early, native, watch};
 use crate::access::ResolvedPath;
 use crate::copies::native::NativeCopy;
 use crate::copies::progress::{CopyConnection, CopyProgress, Failure};
@@ -133,7 +133,7 @@ fn copy_natively(
 
 /// Checks that the file has the digests that the request names.
 fn check_promised(context: &RequestContext<'_>, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<()> {
-    for wanted in remote::stated_digests(context.request())? {
+    for wanted in digests::in_request(context.request())? {
         let have = context.service.services.digests.compute(&**source, path, wanted.algorithm())?;
         if have != wanted {
             let reason = format!("checksum mismatch: the file has {have}, and the request says {wanted}");
@@ -315,6 +315,7 @@ fn send_range(push: &Push<'_>, client: &mut Client, range: Range<u64>) -> Result
     let shorter = || Failure::new(Fault::Storage, 409, "the file became shorter while it was copied");
     let mut at = range.start;
     if let Some(file) = push.source.descriptor().filter(|_| client.conn().sends_files()) {
+        client.conn_mut().hold_short_segments(true).map_err(lost)?;
         while at < range.end {
             match client.conn_mut().send_file(file, at, range.end - at).map_err(lost)? {
                 0 => return Err(shorter()),
@@ -324,6 +325,7 @@ fn send_range(push: &Push<'_>, client: &mut Client, range: Range<u64>) -> Result
                 }
             }
         }
+        client.conn_mut().hold_short_segments(false).map_err(lost)?;
         return Ok(());
     }
     buffer::with(|buffer| {

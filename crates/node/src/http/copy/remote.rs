@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{Algorithm, Digest, Fault, Retry};
+use model::{Digest, Fault, Retry};
 use web::client::{FinalResponse, fetch, fields_for_other_servers, without_credentials};
 use web::copy::CopyRequest;
-use web::{Client, Dialer, Headers, HttpUrl, Method, Request, Response, digest};
+use web::{Client, Dialer, Headers, HttpUrl, Method, Response};
 
+use super::digests;
 use crate::copies::progress::{CopyProgress, Failure, FlowTag};
-use crate::http::put;
-use crate::http::refused::{Outcome, RequestFailure, refuse};
+use crate::http::refused::{RequestFailure, refuse};
 use crate::http::request_context::RequestContext;
 use crate::secrets::Secrets;
 use crate::services::user;
@@ -133,24 +133,10 @@ pub(crate) struct RemoteFile {
     pub etag: Option<String>,
     pub takes_ranges: bool,
     pub digests: Vec<Digest>,
+    /// Whether the server has not been asked for digests yet, and is to be: see [`digests::request`].
+    pub digests_follow: bool,
     /// The fingerprint, if the server is a Longhaul node.
     pub node: Option<String>,
-}
-
-/// Digests of a file in the head or the trailers of an answer.
-pub(crate) fn digests(fields: &Headers) -> Vec<Digest> {
-    let mut digests = digest::parse(fields.all("digest"));
-    digests.extend(digest::repr::parse(fields.all("repr-digest")));
-    digests.extend(fields.get("content-md5").and_then(digest::parse_content_md5));
-    digests
-}
-
-/// The digests that a COPY names for the file, in the fields that are not about the body of the request itself.
-pub(crate) fn stated_digests(request: &Request) -> Outcome<Vec<Digest>> {
-    let of_file =
-        |name: &str| ["digest", "repr-digest", "oc-checksum"].iter().any(|known| name.eq_ignore_ascii_case(known));
-    let headers: Headers = request.headers.iter().filter(|(name, _)| of_file(name)).collect();
-    put::stated_digests(&headers)
 }
 
 /// Checks that an answer has no content coding, because a compressed body would be stored compressed under the file's name. A
@@ -179,12 +165,14 @@ pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> Remot
         size: fields.get("content-length").and_then(|text| text.parse().ok()),
         etag: fields.get("etag").map(str::to_owned),
         takes_ranges: fields.lists("accept-ranges", "bytes"),
-        digests: digests(fields),
+        digests: digests::in_fields(fields),
+        digests_follow: false,
         node: fields.get("longhaul-node").map(str::to_owned),
     }
 }
 
-/// Asks the source for the description of its file, before anything is created here.
+/// Asks the source for the description of its file, before anything is created here. It is asked for digests at once only if they decide
+/// whether the copy begins: a server may have to read its whole file for them.
 pub(crate) fn find_source(
     dialer: &Dialer,
     order: &CopyRequest,
@@ -196,33 +184,60 @@ pub(crate) fn find_source(
         let nothing = Response::new(200);
         return Ok(read(&nothing, source.clone(), without_authorization(source, base)));
     }
-    let wanted = order
-        .want_digest
-        .clone()
-        .unwrap_or_else(|| digest::want(&[Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5]));
-    let mut fields = base.clone().with("Want-Digest", wanted).with("Longhaul-Offer", "1");
-    if let Some(digest) = requested.first() {
-        fields.add("Want-Repr-Digest", digest::repr::want(&[digest.algorithm()]));
+    let digests_decide = !requested.is_empty() || order.require_checksum == Some(true);
+    let mut answer = None;
+    if !digests_decide {
+        answer = head(dialer, order, source, &base)?;
+        if let Some(found) = answer.as_ref().filter(|found| is_plain(&found.response)) {
+            let file = describe(found, source, base);
+            let digests_follow = file.digests.is_empty() && order.require_checksum.is_none();
+            return Ok(RemoteFile { digests_follow, ..file });
+        }
     }
-    let mut answer = fetch(dialer, &Method::Head, source, &fields)?;
+    // A file with a content coding, or of unknown length, is accepted only with a digest.
+    if answer.as_ref().is_none_or(|found| digests::in_fields(&found.response.headers).is_empty()) {
+        answer = head(dialer, order, source, &digests::want(order, base.clone(), requested))?;
+    }
+    // Some servers do not support HEAD: the answer to GET has the description.
+    let Some(found) = answer else { return Ok(read(&Response::new(200), source.clone(), base)) };
+    let has_stated_digest = !requested.is_empty() || !digests::in_fields(&found.response.headers).is_empty();
+    check_coding(&found.response, &found.url, has_stated_digest)?;
+    Ok(describe(&found, source, base))
+}
+
+/// The answer to a HEAD; none of a server that does not support it.
+fn head(
+    dialer: &Dialer,
+    order: &CopyRequest,
+    source: &HttpUrl,
+    fields: &Headers,
+) -> Result<Option<FinalResponse>, Failure> {
+    let mut answer = fetch(dialer, &Method::Head, source, &fields.clone().with("Longhaul-Offer", "1"))?;
     match answer.response.status {
         200 if answer.url.is_directory_of(source) => {
             let text = format!("{} is a directory, for which its server sends a page", source.redacted());
             Err(Failure { fault: Fault::Config, retry: Retry::Never, status: 409, text })
         }
-        200 => {
-            let has_stated_digest = !requested.is_empty() || !digests(&answer.response.headers).is_empty();
-            check_coding(&answer.response, &answer.url, has_stated_digest)?;
-            let headers = if answer.url.is_same_origin(source) { base } else { fields_for_other_servers(&base) };
-            Ok(read(&answer.response, answer.url, headers))
-        }
-        // Some servers do not support HEAD: the answer to GET has the description.
-        405 | 501 => Ok(read(&Response::new(200), source.clone(), base)),
+        200 => Ok(Some(answer)),
+        405 | 501 => Ok(None),
         _ => {
             let FinalResponse { client, response, body, url, .. } = &mut answer;
             Err(refused(client, response, body.clone(), "HEAD", url, &secrets(order)))
         }
     }
+}
+
+/// Whether an answer describes a file of known length without a content coding. Some servers say 0 if they do not know the length.
+fn is_plain(response: &Response) -> bool {
+    let is_coded = |coding: &str| !coding.trim().is_empty() && !coding.trim().eq_ignore_ascii_case("identity");
+    let length = response.headers.get("content-length").and_then(|text| text.parse::<u64>().ok());
+    length.is_some_and(|bytes| bytes > 0) && !response.headers.get("content-encoding").is_some_and(is_coded)
+}
+
+/// Reads the description of the source's file from an answer.
+fn describe(found: &FinalResponse, source: &HttpUrl, base: Headers) -> RemoteFile {
+    let headers = if found.url.is_same_origin(source) { base } else { fields_for_other_servers(&base) };
+    read(&found.response, found.url.clone(), headers)
 }
 
 /// The fields for a URL: a signed URL is sent without another credential.
