@@ -17,11 +17,14 @@ use bench::{machine, namespace, scenario};
 use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+/// The congestion control of the page without another name.
+const CUBIC: &str = "cubic";
+
 /// Longhaul compared with its network peers, measured in one interleaved run.
 #[derive(Debug, Parser)]
 struct Args {
     /// Rounds: how often each contestant runs each scenario
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Fraction of the data that is moved: 0.1 for a quick try
     #[arg(long, default_value_t = 1.0)]
@@ -36,7 +39,7 @@ struct Args {
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     tmpfs: PathBuf,
     /// Congestion control of all connections
-    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    #[arg(long, value_name = "NAME", default_value = CUBIC)]
     congestion: String,
     /// FDT takes part with this jar
     #[arg(long, value_name = "FILE")]
@@ -46,7 +49,7 @@ struct Args {
     patience: u64,
     #[command(flatten)]
     binary: Binary,
-    /// Where speed.md and speed.svg go; default: docs/results
+    /// Where speed.md and speed.svg go, with another congestion control than cubic speed-NAME; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Run in the present namespace; set when the program starts itself again
@@ -107,6 +110,10 @@ fn run(args: &Args) -> Result<bool> {
         file_system: machine::file_system(disk.path()),
         rounds: args.rounds,
         scale: args.scale,
+        arguments: program::make_words(&match args.congestion.as_str() {
+            CUBIC => Vec::new(),
+            other => vec!["--congestion".into(), other.into()],
+        }),
         congestion,
         method: runner.accounts.method().into(),
         names: names(&runner, &programs),
@@ -133,15 +140,20 @@ fn measure(args: &Args, runner: &RoundRunner, programs: &Programs, about: &Circu
     ensure!(!scenarios.is_empty(), "no scenario has a name that --only selects");
     let contestants = contestant::all(programs);
     let out = Results::open(args.out.as_deref())?;
+    let page = match args.congestion.as_str() {
+        CUBIC => "speed".to_owned(),
+        other => format!("speed-{other}"),
+    };
+    let picture = format!("{page}.svg");
     let mut outcomes = Vec::new();
     for scenario in scenarios {
         let rows = runner.run(&scenario, &contestants)?;
         outcomes.push((scenario, rows));
         // Written after each scenario, so that an interrupted run leaves its results.
-        out.write("speed.md", markdown(about, &outcomes)?)?;
-        out.write("speed.svg", svg(&outcomes)?)?;
+        out.write(&format!("{page}.md"), markdown(about, &picture, &outcomes)?)?;
+        out.write(&picture, svg(&outcomes)?)?;
     }
-    out.print_path("speed.md");
+    out.print_path(&format!("{page}.md"));
     let failed: Vec<_> = outcomes.iter().flat_map(|(_, rows)| rows).filter(|row| row.failed).collect();
     for row in &failed {
         println!("FAILED  {}: {}", row.name, row.note.as_deref().unwrap_or_default());

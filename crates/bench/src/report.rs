@@ -29,6 +29,8 @@ pub struct Circumstances {
     pub rounds: u32,
     /// The share of the data that was moved.
     pub scale: f64,
+    /// The arguments of `make bench`.
+    pub arguments: String,
     /// The congestion control, and how it was set.
     pub congestion: String,
     /// How CPU seconds were counted.
@@ -49,21 +51,22 @@ const READING: &str = "\
   references, not peers. iperf3 moves no files.
 ";
 
-/// Writes the document.
+/// Writes the document; `picture` is the file beside it.
 ///
 /// # Errors
 /// A line cannot be formatted.
-pub fn markdown(about: &Circumstances, outcomes: &[Outcome]) -> Result<String> {
+pub fn markdown(about: &Circumstances, picture: &str, outcomes: &[Outcome]) -> Result<String> {
     let mut out = String::from("# Speed: Longhaul beside its peers\n\n");
     writeln!(out, "- Date: {}\n- Machine: {}", about.date, about.machine)?;
     writeln!(out, "- Disk: {}; tmpfs: /dev/shm", about.file_system)?;
-    writeln!(out, "- Command: `make bench`; {} interleaved rounds", about.rounds)?;
+    let command = format!("make bench {}", about.arguments);
+    writeln!(out, "- Command: `{}`; {} interleaved rounds", command.trim_end(), about.rounds)?;
     writeln!(out, "- Congestion control: {}\n- CPU seconds by {}", about.congestion, about.method)?;
     if (about.scale - 1.0).abs() > f64::EPSILON {
         writeln!(out, "- **A quick try: {} of the data** that the targets are meant for", about.scale)?;
     }
     out.push_str(READING);
-    out.push_str("\n![rates](speed.svg)\n");
+    writeln!(out, "\n![rates]({picture})")?;
     for (scenario, rows) in outcomes {
         table(&mut out, scenario, rows)?;
     }
@@ -187,12 +190,13 @@ mod tests {
             file_system: String::new(),
             rounds: 3,
             scale: 0.5,
+            arguments: String::new(),
             congestion: "cubic".into(),
             method: String::new(),
             names: vec![("/there/scratch".into(), "DISK")],
         };
         let outcomes = [(scenario, rows)];
-        let text = markdown(&about, &outcomes).unwrap();
+        let text = markdown(&about, "speed.svg", &outcomes).unwrap();
         assert!(
             text.contains(
                 "| Longhaul | 3 | 3.000 (2.000 to 9.000) | 1.43 | **0.698** | 0.233 + 0.466 | 0.50 | 10, 20 |"

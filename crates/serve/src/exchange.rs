@@ -102,6 +102,10 @@ pub trait Exchange {
     fn is_restricted(&self) -> bool {
         false
     }
+    /// Bytes of bodies that the connection has sent, where requests share it (HTTP/2); else 0.
+    fn bytes_sent_by_connection(&self) -> u64 {
+        0
+    }
     /// Whether other requests share the connection (HTTP/2).
     fn is_multiplexed(&self) -> bool {
         false

@@ -28,7 +28,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -132,6 +132,8 @@ struct ConnectionFacts {
     peer: SocketAddr,
     secure: bool,
     certificate: Option<Arc<CertificateCheck>>,
+    /// Bytes of bodies that were sent.
+    sent_bytes: AtomicU64,
 }
 
 /// A request, with its body and the handle for its answer.
@@ -151,7 +153,7 @@ pub(crate) fn serve(
 ) -> io::Result<()> {
     let Some(slot) = connections.enter() else { return refuse(conn, Reason::ENHANCE_YOUR_CALM) };
     let peer = conn.peer();
-    let facts = ConnectionFacts { peer, secure: conn.tls().is_some(), certificate };
+    let facts = ConnectionFacts { peer, secure: conn.tls().is_some(), certificate, sent_bytes: AtomicU64::new(0) };
     let queue = RequestQueue::new();
     let work = |job: PendingRequest| stream::answer(job, &facts, service);
     let runtime = runtime()?;

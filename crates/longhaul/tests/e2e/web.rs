@@ -9,6 +9,7 @@ mod delegated_keys;
 mod digests;
 mod escapes;
 mod frames;
+mod http2;
 mod kills;
 mod locks;
 mod native;

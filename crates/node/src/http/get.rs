@@ -23,6 +23,9 @@ const NO_SCRIPTS_POLICY: &str =
 
 /// Bodies from this length on are faster without HTTP/2, which cuts them into frames and counts windows.
 const BULK_BYTES: u64 = 8 << 20;
+/// A connection of HTTP/2 that has sent this many bytes is one that many files come over: the next ones are faster without it, too. The change
+/// costs some round trips.
+const BULK_CONNECTION_BYTES: u64 = 64 << 20;
 
 /// Entity tag and time of an entry, for conditions.
 pub(crate) fn current(stat: &Stat) -> Current {
@@ -186,7 +189,8 @@ fn whole(context: &mut RequestContext<'_>, file: &OpenFile, headers: Headers) ->
 }
 
 fn part(context: &mut RequestContext<'_>, file: &OpenFile, status: u16, headers: Headers, span: Span) -> Outcome {
-    if span.len >= BULK_BYTES && context.request().method == Method::Get && context.exchange.leave_to_http1() {
+    let is_bulk = span.len >= BULK_BYTES || context.exchange.bytes_sent_by_connection() >= BULK_CONNECTION_BYTES;
+    if is_bulk && context.request().method == Method::Get && context.exchange.leave_to_http1() {
         return Ok(RequestOutcome { status: 307, bytes: 0 });
     }
     context.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(span.len))?;

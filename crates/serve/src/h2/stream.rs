@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -206,6 +207,7 @@ impl H2<'_> {
             let piece = Bytes::copy_from_slice(&bytes[at..at + room]);
             at += room;
             out.send_data(piece, last && at == bytes.len()).map_err(to_io_error)?;
+            self.facts.sent_bytes.fetch_add(room as u64, Ordering::Relaxed);
             self.client_pace.count_sent(room as u64, waited)?;
         }
         Ok(())
@@ -335,6 +337,10 @@ impl Exchange for H2<'_> {
 
     fn is_multiplexed(&self) -> bool {
         true
+    }
+
+    fn bytes_sent_by_connection(&self) -> u64 {
+        self.facts.sent_bytes.load(Ordering::Relaxed)
     }
 
     fn leave_to_http1(&mut self) -> bool {
