@@ -19,7 +19,7 @@ impl Files {
         let size = self.0.stat(&path)?.meta.size;
         let file = self.0.open(&path)?;
         exchange.begin(Response::new(200), Length::Known(size))?;
-        exchange.send(&*file, 0, size)?;
+        exchange.send(&*file, 0, size, &mut |_| {})?;
         Ok(exchange.end(&Headers::new())?)
     }
 }
