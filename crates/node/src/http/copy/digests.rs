@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use model::{Algorithm, Digest};
 use web::copy::CopyRequest;
-use web::{Dialer, Headers, Method, Request, Response, digest};
+use web::{Dialer, Headers, HttpUrl, Method, Request, Response, digest};
 
-use super::remote::RemoteFile;
 use crate::copies::progress::{CopyConnection, CopyProgress, Failure};
 use crate::http::put;
 use crate::http::refused::{Outcome, refuse};
@@ -43,11 +42,11 @@ pub(crate) fn want(order: &CopyRequest, fields: Headers, requested: &[Digest]) -
     fields
 }
 
-/// The digests that the bytes must have: those of the request and those of the source.
-pub(crate) fn expected(order: &CopyRequest, file: &RemoteFile, requested: &[Digest]) -> Outcome<Vec<Digest>> {
-    let mut stated = file.digests.clone();
+/// The digests that the bytes must have: those of the request, and those that the source has for its file.
+pub(crate) fn expected(order: &CopyRequest, of_source: &[Digest], requested: &[Digest]) -> Outcome<Vec<Digest>> {
+    let mut stated = of_source.to_vec();
     for wanted in requested {
-        if let Some(theirs) = file.digests.iter().find(|d| d.algorithm() == wanted.algorithm() && *d != wanted) {
+        if let Some(theirs) = of_source.iter().find(|d| d.algorithm() == wanted.algorithm() && *d != wanted) {
             let reason = format!("checksum mismatch: the source has {theirs}, and the request says {wanted}");
             return Err(refuse(412, reason));
         }
@@ -65,9 +64,20 @@ pub(crate) fn expected(order: &CopyRequest, file: &RemoteFile, requested: &[Dige
     Ok(stated)
 }
 
+/// A file at another server: its URL, and the fields that may be sent there.
+pub(crate) struct FileAddress<'a> {
+    pub url: &'a HttpUrl,
+    pub headers: &'a Headers,
+}
+
 /// Asks the source for the digests of its file while the bytes move, over a connection of its own. A source that reports none is trusted like
 /// one that has none: the client did not require them.
-pub(crate) fn request(dialer: &Dialer, order: &CopyRequest, file: &RemoteFile, progress: &CopyProgress) -> Vec<Digest> {
+pub(crate) fn request(
+    dialer: &Dialer,
+    order: &CopyRequest,
+    file: &FileAddress<'_>,
+    progress: &CopyProgress,
+) -> Vec<Digest> {
     let not_compared = "the source does not report a digest of its file; the copy is not compared with one";
     match answer(dialer, order, file, progress) {
         Ok(answer) if answer.status == 200 => in_fields(&answer.headers),
@@ -86,11 +96,11 @@ pub(crate) fn request(dialer: &Dialer, order: &CopyRequest, file: &RemoteFile, p
 fn answer(
     dialer: &Dialer,
     order: &CopyRequest,
-    file: &RemoteFile,
+    file: &FileAddress<'_>,
     progress: &CopyProgress,
 ) -> Result<Response, Failure> {
     let dialer = Dialer { silence: DIGESTS_WITHIN, ..dialer.clone() };
-    let mut connection = CopyConnection::dial(&dialer, &file.url, progress)?;
+    let mut connection = CopyConnection::dial(&dialer, file.url, progress)?;
     let fields = want(order, file.headers.clone(), &[]);
     connection.client.send(&Method::Head, file.url.path_and_query(), &fields)?;
     Ok(connection.client.final_response(&Method::Head)?.0)

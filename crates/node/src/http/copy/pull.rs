@@ -13,6 +13,7 @@ use web::copy::CopyRequest;
 use web::range::ContentRange;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
+use super::digests::FileAddress;
 use super::ranges::{RangeQueue, RangeTask};
 use super::remote::{self, RemoteFile, as_status};
 use super::{accept, digests, end_copy, fail_early, native, watch};
@@ -103,7 +104,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &CopyRequest, sour
     let requested = digests::in_request(context.request())?;
     let dialer = remote::dialer(context, order);
     let file = remote::find_source(&dialer, order, source, &requested).map_err(as_status)?;
-    let stated = digests::expected(order, &file, &requested)?;
+    let stated = digests::expected(order, &file.digests, &requested)?;
     new_file::check_room(&*resolved.store, &resolved.path, file.size.unwrap_or(0))?;
     let progress = remote::progress(context, order, false);
     // A native copy does not evaluate the conditions once more at its end.
@@ -199,7 +200,8 @@ fn fetch<'a>(
     serial: &[Algorithm],
 ) -> Result<(FileSums, Vec<Digest>), Failure> {
     std::thread::scope(|scope| {
-        let request = || digests::request(pull.dialer, order, pull.file, pull.progress);
+        let source = FileAddress { url: &pull.file.url, headers: &pull.file.headers };
+        let request = move || digests::request(pull.dialer, order, &source, pull.progress);
         let requested = pull.file.digests_follow.then(|| scope.spawn(request));
         let fetched = match pull.file.size {
             Some(size) if size > 0 => fetch_ranges(pull, order, first, size).map(|block| (size, block)),
