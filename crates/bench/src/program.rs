@@ -106,10 +106,13 @@ pub fn make_words(words: &[String]) -> String {
     if words.is_empty() { String::new() } else { format!("BENCH=\"{}\"", words.join(" ")) }
 }
 
-/// The arguments of this run, for a reader who wants to repeat it. A flag of `places` has a path of this machine as its value: it
-/// is left out, or shown with the name that stands for the path.
-pub fn shown_arguments(places: &[(&str, Option<&str>)]) -> String {
-    make_words(&without_places(std::env::args().skip(1), places))
+/// Flags of all programs that have a path of this machine as their value.
+const PLACES: [(&str, Option<&str>); 3] = [("--out", None), ("--scratch", None), ("--longhaul", None)];
+
+/// The arguments of this run, for a reader who wants to repeat it, without paths of this machine. `more` has further flags with such a value,
+/// which are left out, or shown with the name that stands for the path.
+pub fn shown_arguments(more: &[(&str, Option<&str>)]) -> String {
+    make_words(&without_places(std::env::args().skip(1), &[&PLACES[..], more].concat()))
 }
 
 fn without_places(given: impl Iterator<Item = String>, places: &[(&str, Option<&str>)]) -> Vec<String> {
@@ -166,9 +169,9 @@ mod tests {
 
     #[test]
     fn paths_of_this_machine_are_left_out_of_the_shown_arguments() {
-        let places = [("--out", None), ("--fdt", Some("fdt.jar"))];
+        let places = [&PLACES[..], &[("--fdt", Some("fdt.jar"))]].concat();
         let again = |line: &str| without_places(line.split(' ').map(String::from), &places).join(" ");
-        assert_eq!(again("--quick --out /tmp/x --tools a,b"), "--quick --tools a,b");
+        assert_eq!(again("--quick --out /tmp/x --tools a,b --longhaul target/x"), "--quick --tools a,b");
         assert_eq!(again("--out=/tmp/x --outer=y --rate 7"), "--outer=y --rate 7");
         assert_eq!(again("--fdt /home/me/fdt.jar --fdt=/fdt.jar --full"), "--fdt fdt.jar --fdt fdt.jar --full");
         assert_eq!((make_words(&[]), make_words(&["--full".into()])), (String::new(), "BENCH=\"--full\"".into()));

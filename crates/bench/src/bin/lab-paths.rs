@@ -66,7 +66,7 @@ fn run(args: &Args) -> Result<bool> {
         date: machine::date(),
         machine: machine::describe("emulated network")?,
         iperf,
-        arguments: program::shown_arguments(&[("--out", None)]),
+        arguments: program::shown_arguments(&[]),
         rounds: args.rounds,
     };
     let out = Results::open(args.out.as_deref())?;

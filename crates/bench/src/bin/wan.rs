@@ -69,10 +69,6 @@ struct Args {
     out: Option<PathBuf>,
 }
 
-/// Flags whose values are paths of this machine, and the text that reports show instead.
-const PLACES: [(&str, Option<&str>); 4] =
-    [("--out", None), ("--scratch", None), ("--longhaul", None), ("--fdt", Some("fdt.jar"))];
-
 fn main() -> ExitCode {
     program::exit_code("bench-wan", run(&Args::parse()))
 }
@@ -177,7 +173,7 @@ fn about(args: &Args, bench: &WanBench, kinds: &[Kind], missing: Vec<String>, ch
     Ok(Circumstances {
         date: machine::date(),
         machine: machine::describe("emulated network")?,
-        arguments: program::shown_arguments(&PLACES),
+        arguments: program::shown_arguments(&[("--fdt", Some("fdt.jar"))]),
         versions: versions(bench, kinds),
         missing,
         bottleneck: bench.bottleneck(),
