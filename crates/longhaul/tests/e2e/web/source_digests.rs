@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::peers::{Peer, PeerRequest, answer, honest};
@@ -66,13 +66,32 @@ fn a_digest_that_decides_is_asked_for_first_and_an_unwanted_one_never() {
 }
 
 #[test]
-fn a_source_that_cannot_say_a_digest_is_trusted_as_one_without() {
+fn a_source_that_refuses_a_digest_is_trusted_as_one_without() {
     let node = open();
-    let unable = Peer::new(|request, socket| {
-        if asks_for_digest(request) { answer(socket, 500, "", b"") } else { honest(request, socket, DATA, "") }
+    let refusing = Peer::new(|request, socket| {
+        if asks_for_digest(request) { answer(socket, 501, "", b"") } else { honest(request, socket, DATA, "") }
     });
-    assert_eq!(pull(&node, &unable.url("/f"), &[]).expect(202).last_line(), "success: Created");
-    until("the log says so", LONG, || node.log().contains("does not report a digest"));
+    assert_eq!(pull(&node, &refusing.url("/f"), &[]).expect(202).last_line(), "success: Created");
+    until("the log says so", LONG, || node.log().contains("does not say the digest"));
+}
+
+#[test]
+fn a_source_that_fails_over_its_digest_is_asked_again_and_not_trusted() {
+    let node = open();
+    let failing = |failures: usize| {
+        let left = AtomicUsize::new(failures);
+        let fails = move || left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok();
+        Peer::new(move |request, socket| match asks_for_digest(request) {
+            true if fails() => answer(socket, 503, "", b""),
+            true => honest(request, socket, DATA, RIGHT),
+            false => honest(request, socket, DATA, ""),
+        })
+    };
+    let outcome = pull(&node, &failing(usize::MAX).url("/f"), &[]).expect(202);
+    let last = outcome.last_line();
+    assert!(last.starts_with("failure: ") && last.contains("status code 503"), "{last}");
+    assert_swept(&node);
+    assert_eq!(pull(&node, &failing(2).url("/f"), &[]).expect(202).last_line(), "success: Created");
 }
 
 #[test]

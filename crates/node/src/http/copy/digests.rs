@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{Algorithm, Digest};
+use model::{Algorithm, Digest, Fault};
 use web::copy::CopyRequest;
 use web::{Dialer, Headers, HttpUrl, Method, Request, Response, digest};
 
@@ -12,6 +12,9 @@ use crate::http::refused::{Outcome, refuse};
 
 /// How long the source may take for the digests of its file: it reads 1 TB at 300 MB/s in this time.
 const DIGESTS_WITHIN: Duration = Duration::from_secs(3600);
+/// How often a source that fails is asked, and the pause after the first time.
+const ATTEMPTS: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Digests of a file in the head or the trailers of an answer.
 pub(crate) fn in_fields(fields: &Headers) -> Vec<Digest> {
@@ -70,26 +73,47 @@ pub(crate) struct FileAddress<'a> {
     pub headers: &'a Headers,
 }
 
-/// Asks the source for the digests of its file while the bytes move, over a connection of its own. A source that reports none is trusted like
-/// one that has none: the client did not require them.
+/// Asks the source for the digests of its file while the bytes move, over a connection of its own. A source that refuses to say one is trusted
+/// like one that has none, since the client did not require it.
+///
+/// # Errors
+/// The source failed several times; the copy is cancelled.
 pub(crate) fn request(
     dialer: &Dialer,
     order: &CopyRequest,
     file: &FileAddress<'_>,
     progress: &CopyProgress,
-) -> Vec<Digest> {
-    let not_compared = "the source does not report a digest of its file; the copy is not compared with one";
-    match answer(dialer, order, file, progress) {
-        Ok(answer) if answer.status == 200 => in_fields(&answer.headers),
-        Ok(answer) => {
-            tracing::warn!(status = answer.status, "{not_compared}");
-            Vec::new()
+) -> Result<Vec<Digest>, Failure> {
+    let mut attempt = 0;
+    loop {
+        let failure = match answer(dialer, order, file, progress) {
+            Ok(answer) => match answer.status {
+                200 => return Ok(in_fields(&answer.headers)),
+                status @ (408 | 429 | 500 | 502..=504) => {
+                    let text =
+                        format!("Remote side failed with status code {status} (HEAD, for the digest of its file)");
+                    Failure::new(Fault::Path, status, text)
+                }
+                status => {
+                    tracing::warn!(
+                        status,
+                        "the source does not say the digest of its file; the copy is not compared with one"
+                    );
+                    return Ok(Vec::new());
+                }
+            },
+            Err(failure) => failure,
+        };
+        if progress.is_cancelled() {
+            return Ok(Vec::new());
         }
-        Err(_) if progress.is_cancelled() => Vec::new(),
-        Err(failure) => {
-            tracing::warn!(error = failure.text, "{not_compared}");
-            Vec::new()
+        attempt += 1;
+        if attempt == ATTEMPTS || !failure.is_temporary() {
+            // The bytes could not be trusted: the rest of them need not come.
+            progress.cancel();
+            return Err(failure);
         }
+        std::thread::sleep(PAUSE * attempt);
     }
 }
 

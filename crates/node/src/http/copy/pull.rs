@@ -203,24 +203,39 @@ fn fetch<'a>(
         let source = FileAddress { url: &pull.file.url, headers: &pull.file.headers };
         let request = move || digests::request(pull.dialer, order, &source, pull.progress);
         let requested = pull.file.digests_follow.then(|| scope.spawn(request));
-        let fetched = match pull.file.size {
-            Some(size) if size > 0 => fetch_ranges(pull, order, first, size).map(|block| (size, block)),
-            // An empty file is requested as well: some servers answer HEAD with 0 if they do not know the size.
-            _ => fetch_unknown_size(pull, first),
-        };
         // Nobody waits for the digests of a file that was not fetched.
-        let (size, block) = fetched.inspect_err(|_| pull.progress.cancel())?;
-        pull.progress.all_moved();
-        let serial = match serial {
-            [] => Vec::new(),
-            // Read back from the page cache: the bytes arrived in parts, and these digests need them in order.
-            serial => store::digest::of_file(&*pull.sink.as_source()?, &model::RelPath::root(), serial)?,
-        };
-        let digests = requested.and_then(|request| request.join().ok()).unwrap_or_default();
-        let mut sums = FileSums { size, block, serial };
+        let fetched = fetch_bytes(pull, order, first, serial).inspect_err(|_| pull.progress.cancel());
+        // A failure here has cancelled the fetching, and is the reason of its failure.
+        let digests = requested.map_or(Ok(Vec::new()), |request| request.join().unwrap_or_else(|_| Err(bug())))?;
+        let mut sums = fetched?;
         sums.complete(pull.sink, &digests)?;
         Ok((sums, digests))
     })
+}
+
+fn fetch_bytes<'a>(
+    pull: &Pull<'a>,
+    order: &CopyRequest,
+    first: CopyConnection<'a>,
+    serial: &[Algorithm],
+) -> Result<FileSums, Failure> {
+    let (size, block) = match pull.file.size {
+        Some(size) if size > 0 => (size, fetch_ranges(pull, order, first, size)?),
+        // An empty file is requested as well: some servers answer HEAD with 0 if they do not know the size.
+        _ => fetch_unknown_size(pull, first)?,
+    };
+    pull.progress.all_moved();
+    let serial = match serial {
+        [] => Vec::new(),
+        // Read back from the page cache: the bytes arrived in parts, and these digests need them in order.
+        serial => store::digest::of_file(&*pull.sink.as_source()?, &model::RelPath::root(), serial)?,
+    };
+    Ok(FileSums { size, block, serial })
+}
+
+/// The failure of a thread that panicked.
+fn bug() -> Failure {
+    Failure::new(Fault::Bug, 500, "the node failed while copying; its log says where")
 }
 
 /// Fetches a file of known size, over several connections if the source takes ranges.
@@ -237,8 +252,8 @@ fn fetch_ranges<'a>(
     let results = std::thread::scope(|scope| {
         let others: Vec<_> = (1..connections).map(|_| scope.spawn(|| work(pull, &parts, None, connections))).collect();
         let own = work(pull, &parts, Some(first), connections);
-        let bug = |_| Err(Failure::new(Fault::Bug, 500, "the node failed while copying; its log says where"));
-        let mut results: Vec<_> = others.into_iter().map(|other| other.join().unwrap_or_else(bug)).collect();
+        let joined = others.into_iter().map(|other| other.join().unwrap_or_else(|_| Err(bug())));
+        let mut results: Vec<_> = joined.collect();
         results.insert(0, own);
         results
     });
