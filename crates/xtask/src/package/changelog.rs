@@ -23,9 +23,14 @@ fn day(text: &str) -> Option<u64> {
 }
 
 /// The changelog in Debian's format. The section of unreleased changes gets this version and time; the heading of each other section has
-/// its version and day: `0.1.0 - 2026-11-25`.
+/// its version and day: `0.1.0 - 2026-11-25`. A version without a section is the newest one, packed again.
 pub fn debian(text: &str, version: &str, epoch: u64, maintainer: &str) -> String {
     let mut out = String::new();
+    let newest = text.split("\n## ").nth(1).and_then(|section| section.split_whitespace().next()).unwrap_or_default();
+    if !newest.eq_ignore_ascii_case("unreleased") && !text.contains(&format!("\n## {version} ")) {
+        out += &format!("longhaul ({version}) unstable; urgency=medium\n\n  * As {newest}.\n\n");
+        out += &format!(" -- {maintainer}  {}\n\n", date(epoch));
+    }
     for section in text.split("\n## ").skip(1) {
         let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
         let mut words = heading.split_whitespace();
@@ -67,6 +72,18 @@ fn entries(body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_without_a_section_is_on_top() {
+        let text = "# Changelog\n\n## 0.2.0 - 2026-11-29\n\n- a\n";
+        let packed = |version: &str| debian(text, version, 1_700_000_000, "A <a@b.invalid>");
+        let released = "longhaul (0.2.0) unstable; urgency=medium\n\n  * a\n";
+        assert!(packed("0.2.0").starts_with(released), "{}", packed("0.2.0"));
+        let again =
+            "longhaul (0.2.0+later) unstable; urgency=medium\n\n  * As 0.2.0.\n\n -- A <a@b.invalid>  Tue, 14 Nov 2023";
+        let text = packed("0.2.0+later");
+        assert!(text.starts_with(again) && text.contains(released), "{text}");
+    }
 
     #[test]
     fn every_section_becomes_a_version() {
