@@ -342,6 +342,21 @@ fn run(
         if control.is_cancelled() {
             return Err(Error::Interrupted);
         }
+        // First of all: frames that came with the order are here already, and the socket will not say so.
+        while let Some(frame) = link.next_frame()? {
+            match frame {
+                Frame::Steer(to) => control.adopt_settings(to),
+                Frame::Account(of) => movers.take_peer_account(of, sampler),
+                Frame::Spread(over) => sampler.spread = over,
+                Frame::Counts(of) => job_facts.peer_counts = of,
+                Frame::Waited(of) => job_facts.waited = of,
+                Frame::Busy(why) => steering.peer_busy = Some((why, Instant::now())),
+                frame => {
+                    let handled = side.handle(frame);
+                    handled.map_err(|source| Error::Protocol { peer: link.peer().to_owned(), source })?;
+                }
+            }
+        }
         steering.apply_changes(link, &*side)?;
         side.pump()?;
         send_pending(link, pool, sampler)?;
@@ -374,19 +389,5 @@ fn run(
             pool.stop_pacing();
         }
         link.exchange(TICK.saturating_sub(last_tick.elapsed()))?;
-        while let Some(frame) = link.next_frame()? {
-            match frame {
-                Frame::Steer(to) => control.adopt_settings(to),
-                Frame::Account(of) => movers.take_peer_account(of, sampler),
-                Frame::Spread(over) => sampler.spread = over,
-                Frame::Counts(of) => job_facts.peer_counts = of,
-                Frame::Waited(of) => job_facts.waited = of,
-                Frame::Busy(why) => steering.peer_busy = Some((why, Instant::now())),
-                frame => {
-                    let handled = side.handle(frame);
-                    handled.map_err(|source| Error::Protocol { peer: link.peer().to_owned(), source })?;
-                }
-            }
-        }
     }
 }
