@@ -142,8 +142,8 @@ pub(crate) struct RemoteFile {
 /// Checks that an answer has no content coding, because a compressed body would be stored compressed under the file's name. A
 /// stated digest makes the check unnecessary; some servers declare a coding for files that are stored compressed.
 pub(crate) fn check_coding(response: &Response, url: &HttpUrl, has_stated_digest: bool) -> Result<(), Failure> {
-    match response.headers.get("content-encoding").map(str::trim) {
-        Some(coding) if !has_stated_digest && !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") => {
+    match content_coding(response) {
+        Some(coding) if !has_stated_digest => {
             let coding: String = coding.chars().filter(|c| !c.is_control()).take(40).collect();
             let text = format!(
                 "the source sends {} encoded (Content-Encoding: {coding}), though the file was requested as it is stored; its \
@@ -154,6 +154,12 @@ pub(crate) fn check_coding(response: &Response, url: &HttpUrl, has_stated_digest
         }
         _ => Ok(()),
     }
+}
+
+/// The content coding of an answer's body, if it has one.
+fn content_coding(response: &Response) -> Option<&str> {
+    let coding = response.headers.get("content-encoding").map(str::trim);
+    coding.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
 }
 
 /// Reads the description of a file from an answer.
@@ -229,9 +235,8 @@ fn head(
 
 /// Whether an answer describes a file of known length without a content coding. Some servers say 0 if they do not know the length.
 fn is_plain(response: &Response) -> bool {
-    let is_coded = |coding: &str| !coding.trim().is_empty() && !coding.trim().eq_ignore_ascii_case("identity");
     let length = response.headers.get("content-length").and_then(|text| text.parse::<u64>().ok());
-    length.is_some_and(|bytes| bytes > 0) && !response.headers.get("content-encoding").is_some_and(is_coded)
+    length.is_some_and(|bytes| bytes > 0) && content_coding(response).is_none()
 }
 
 /// Reads the description of the source's file from an answer.
