@@ -40,7 +40,8 @@ impl Pki {
         params.distinguished_name.push(DnType::CommonName, AUTHORITY);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let key = KeyPair::generate()?;
+        // GSI makes a proxy only of a certificate whose signature is of RSA.
+        let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?;
         let pki = Pki {
             ca: dir.join("ca.pem"),
             directory: dir.join("certificates"),

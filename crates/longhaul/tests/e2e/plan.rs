@@ -415,20 +415,20 @@ fn the_archive_of_a_running_watch_is_forecast_and_its_twin_has_what_was_measured
     // A path that was measured for minutes has too little history, which is said with its numbers.
     let short = || {
         let said = admin.run(&["plan", "predict", "--path", "alpha", "beta"]);
-        (said.code == 2 && said.err.contains("throughput of alpha to beta")).then_some(said.err)
+        said.code == 2 && said.err.contains("throughput of alpha to beta") && said.err.contains("hour")
     };
-    let why = until_some("the path has a history", Duration::from_secs(150), short);
-    assert!(why.contains("hours are too few") || why.contains("hour"), "{why}");
+    until("the path has a history, which is too short", Duration::from_secs(150), short);
     // The twin has the measured rate of the path over which something waits.
     fs::write(a.data("bulk"), vec![1; 4 << 20]).unwrap();
     admin.run(&["hub", "stop", "all", "--reason", "for the twin"]).expect(0);
     let list = admin.write("list", &format!("{} {} {}\n", a.at("data/bulk"), b.at("data/in/bulk"), 4 << 20));
     admin.submit(&["--files-from", &list]);
-    let measured =
-        || Some(admin.run(&["plan", "twin"]).expect(0).text()).filter(|twin| twin.contains("# measured from"));
-    let twin = until_some("the twin has the measured path", Duration::from_secs(150), measured);
-    let rate = twin.split("# measured from").nth(1).unwrap();
-    assert!(rate.contains("rate = \"") && twin.contains("[route.r0]"), "{twin}");
+    // On a busy machine packets are lost before the first test of throughput has ended: then the path has a loss alone.
+    let with_rate =
+        |twin: &String| twin.split_once("# measured from").is_some_and(|(_, path)| path.contains("rate = \""));
+    let measured = || Some(admin.run(&["plan", "twin"]).expect(0).text()).filter(with_rate);
+    let twin = until_some("the twin has the measured rate", Duration::from_secs(150), measured);
+    assert!(twin.contains("[route.r0]"), "{twin}");
     let file = dir.write("twin.toml", &twin);
     let simulated = dir.run(words!["plan", "simulate", file, "--json"]).expect(0).json();
     assert!(simulated["work"][0]["last_s"].as_f64().unwrap() > 0.0, "{simulated}");
