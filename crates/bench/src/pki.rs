@@ -36,8 +36,7 @@ impl Pki {
     /// # Errors
     /// A certificate cannot be made or written.
     pub fn make(dir: &Path) -> Result<Pki> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, AUTHORITY);
+        let mut params = certificate_of(AUTHORITY);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         // GSI makes a proxy only of a certificate whose signature is of RSA.
@@ -64,10 +63,8 @@ impl Pki {
         fs::write(&pki.certificate, params.signed_by(&key, &issuer)?.pem())?;
         fs::write(&pki.key, key.serialize_pem())?;
         let user = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?;
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, USER);
         let [certificate, key] = &pki.user;
-        fs::write(certificate, params.signed_by(&user, &issuer)?.pem())?;
+        fs::write(certificate, certificate_of(USER).signed_by(&user, &issuer)?.pem())?;
         fs::write(key, user.serialize_pem())?;
         fs::set_permissions(key, fs::Permissions::from_mode(0o400))?;
         // Servers run as other users. XRootD's client takes no authorities from a directory that others may write.
@@ -76,6 +73,16 @@ impl Pki {
         }
         Ok(pki)
     }
+}
+
+/// The parameters of a certificate of a name. The dates are within what GSI takes on its data channel, which rcgen's own, 1975 to
+/// 4096, are not.
+fn certificate_of(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = rcgen::date_time_ymd(2026, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2049, 1, 1);
+    params
 }
 
 /// The hash by which OpenSSL finds a certificate.
