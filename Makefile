@@ -53,8 +53,9 @@ bench: build ## Longhaul beside the peers that scripts/setup-bench.sh installs; 
 	cargo run --release --quiet --package bench -- $(BENCH)
 
 .PHONY: bench-micro
-bench-micro: ## the steps of each byte and each record, one by one: checksums, seals, records, ledger, allocation; BENCH="--help"
+bench-micro: ## the steps of each byte and each record, one by one: checksums, seals, records, ledger, allocation; writes docs/results/micro.md; BENCH="--help"
 	cargo bench --quiet --package bench --bench micro -- $(BENCH)
+	cargo run --release --quiet --package bench --bin micro-page
 
 .PHONY: bench-lab
 bench-lab: build ## the lab itself: the rate that it carries, its accuracy; rate against RTT and loss; BENCH="--help"

@@ -23,6 +23,7 @@ pub mod hub;
 pub mod hub_lab;
 pub mod job;
 pub mod machine;
+pub mod micro;
 pub mod mirrors;
 pub mod namespace;
 pub mod node;

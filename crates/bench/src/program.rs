@@ -58,7 +58,10 @@ impl Binary {
 }
 
 /// The directory that this program was built into.
-fn build_directory() -> Result<PathBuf> {
+///
+/// # Errors
+/// The kernel does not report the path of this program.
+pub fn build_directory() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     Ok(own.parent().context("this program has a directory")?.to_owned())
 }
