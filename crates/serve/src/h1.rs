@@ -14,6 +14,7 @@ use web::{Body, Conn, Framing, Headers, Method, Request, Response, body};
 
 use crate::connection_limits::ConnectionPermit;
 use crate::exchange::{BodyPace, ClientPace, Exchange, KernelPiece, Length, STALLED_AFTER, became_shorter, copy_range};
+use crate::kernel_tls::is_for_kernel;
 use crate::service::{Rejection, Service};
 
 /// How long the head of a request may take, from its first byte.
@@ -216,6 +217,8 @@ pub(crate) struct H1<'a> {
     /// The head, held back to be sent with the first bytes of the body.
     held_head: Vec<u8>,
     keeps_alive: bool,
+    /// The kernel is to seal the answer's body; the connection ends with it.
+    kernel_seals: bool,
     broken: bool,
     /// Fields to add to the answer's head.
     extra_fields: Headers,
@@ -239,6 +242,7 @@ impl<'a> H1<'a> {
             body_ended: is_empty,
             answer: Answer::None,
             held_head: Vec::new(),
+            kernel_seals: false,
             broken: false,
             extra_fields: Headers::new(),
             client_pace: ClientPace::default(),
@@ -319,7 +323,7 @@ impl Exchange for H1<'_> {
     }
 
     fn is_secure(&self) -> bool {
-        self.connection.conn.tls().is_some()
+        self.connection.conn.is_secure()
     }
 
     fn certificate(&self) -> Option<&Arc<CertificateCheck>> {
@@ -371,6 +375,8 @@ impl Exchange for H1<'_> {
             _ if bodiless => Answer::Done,
             Length::Known(bytes) => {
                 response.headers.set("Content-Length", bytes.to_string());
+                self.kernel_seals = !self.is_head() && is_for_kernel(&self.connection.conn, bytes);
+                self.keeps_alive &= !self.kernel_seals;
                 if self.is_head() { Answer::Done } else { Answer::Left(bytes) }
             }
             Length::Open if self.request.minor == 0 => {
@@ -417,12 +423,14 @@ impl Exchange for H1<'_> {
     }
 
     fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64, sent: &mut dyn FnMut(u64)) -> io::Result<()> {
+        let hands_over = std::mem::take(&mut self.kernel_seals);
+        let prepared = if hands_over { self.connection.conn.let_kernel_seal() } else { Ok(()) };
+        self.note_failure(prepared)?;
         if bytes > TOGETHER_BYTES_MAX && self.kernel_counter.1.is_none() {
             self.read_kernel_counter();
         }
-        let by_kernel =
-            source.descriptor().filter(|_| self.connection.conn.sends_files() && bytes > TOGETHER_BYTES_MAX);
-        let (Answer::Left(left), Some(file)) = (self.answer, by_kernel) else {
+        let file = source.descriptor().filter(|_| self.connection.conn.sends_files() && bytes > TOGETHER_BYTES_MAX);
+        let (Answer::Left(left), Some(file)) = (self.answer, file) else {
             return copy_range(source, offset, bytes, &mut |piece| {
                 self.write(piece)?;
                 sent(piece.len() as u64);

@@ -15,6 +15,7 @@ mod h1;
 mod h2;
 mod idle;
 mod incoming;
+mod kernel_tls;
 mod server;
 mod service;
 mod sniff;

@@ -13,6 +13,7 @@ pub mod errqueue;
 pub mod ethtool;
 pub mod files;
 pub mod flow_label;
+pub mod ktls;
 pub mod limits;
 pub mod namespace;
 pub mod rtnetlink;

@@ -2,7 +2,10 @@
 //! where the connection is in clear text. Every wait has a bound.
 
 mod files;
+mod kernel_tls;
 mod tls;
+
+pub use kernel_tls::KERNEL_SEALED_BYTES_MAX;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,6 +28,8 @@ const TLS_PENDING_BYTES: usize = 512 << 10;
 pub struct Conn {
     socket: TcpStream,
     tls: Option<Box<Connection>>,
+    /// The kernel seals what is sent, in place of `tls`.
+    kernel_seals: bool,
     peer: SocketAddr,
     /// Decrypted bytes of the peer; those up to `taken` have been used.
     inbox: Vec<u8>,
@@ -131,6 +136,7 @@ impl Conn {
         Ok(Conn {
             socket,
             tls,
+            kernel_seals: false,
             peer,
             inbox: Vec::new(),
             taken: 0,
@@ -292,7 +298,7 @@ impl Conn {
 
     /// Reads from the socket or from TLS, not from the inbox. TLS reads at most `cipher_bytes` of ciphertext at a time.
     fn read_raw(&mut self, buffer: &mut [u8], cipher_bytes: usize) -> io::Result<usize> {
-        if self.tls.is_some() {
+        if self.tls.is_some() || self.kernel_seals {
             return self.read_tls(buffer, cipher_bytes);
         }
         loop {
@@ -457,15 +463,6 @@ impl Conn {
             }
         }
         Ok(())
-    }
-
-    /// Closes the sending direction; the peer may still send.
-    pub fn close(&mut self) {
-        if let Some(tls) = &mut self.tls {
-            tls.send_close_notify();
-        }
-        let _ = self.flush();
-        let _ = self.socket.shutdown(std::net::Shutdown::Write);
     }
 }
 

@@ -10,6 +10,7 @@ mod digests;
 mod escapes;
 mod frames;
 mod http2;
+mod kernel_tls;
 mod kills;
 mod locks;
 mod native;

@@ -6,6 +6,11 @@ use std::time::Instant;
 use super::{Conn, HEAD_READ_BYTES, as_timed_out};
 
 impl Conn {
+    /// Whether what crosses the network is sealed.
+    pub fn is_secure(&self) -> bool {
+        self.tls.is_some() || self.kernel_seals
+    }
+
     /// Makes the TLS handshake, if the connection has TLS.
     ///
     /// # Errors
@@ -113,5 +118,16 @@ impl Conn {
             self.flush()?;
         }
         Ok(true)
+    }
+
+    /// Closes the sending direction; the peer may still send.
+    pub fn close(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+        } else if self.kernel_seals {
+            let _ = sys::ktls::send_close_notify(&self.socket);
+        }
+        let _ = self.flush();
+        let _ = self.socket.shutdown(std::net::Shutdown::Write);
     }
 }
