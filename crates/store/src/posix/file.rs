@@ -115,6 +115,9 @@ pub(super) struct PosixSink {
 
 /// From this length on a file is large: [`cache_choice`] decides how it is written.
 const LARGE_BYTES: u64 = 8 << 20;
+/// Bytes of one write through the cache. File systems with large folios take as much memory in one piece, which is dear where memory is in
+/// pieces: on ext4 4 GiB cost 0.33 CPU s in writes of 256 KiB, 0.36 of 64 KiB, and 0.5 to 1.2 of 1 MiB.
+const CACHED_WRITE_BYTES: usize = 256 << 10;
 /// The type of a file system in memory (statfs(2)).
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// Offsets, lengths and memory of direct writes are multiples of this.
@@ -172,7 +175,8 @@ impl PosixSink {
     /// this lock spin, each taking as much processor time as the writer.
     fn write_cached(&self, buffer: &[u8], offset: u64) -> rustix::io::Result<()> {
         let _guard = self.cached_write.lock();
-        write_all(&self.file.fd, buffer, offset)
+        let mut pieces = (offset..).step_by(CACHED_WRITE_BYTES).zip(buffer.chunks(CACHED_WRITE_BYTES));
+        pieces.try_for_each(|(at, piece)| write_all(&self.file.fd, piece, at))
     }
 
     /// Opens the file for direct writes, if they are the better choice. A resumed file was just read through the cache, and is
