@@ -19,6 +19,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// The congestion control of the page without another name.
 const CUBIC: &str = "cubic";
+/// By default a run is ended after so many seconds.
+const PATIENCE_S: u64 = 120;
 
 /// Longhaul compared with its network peers, measured in one interleaved run.
 #[derive(Debug, Parser)]
@@ -45,7 +47,7 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     fdt_jar: Option<PathBuf>,
     /// Seconds after which a run is ended; its contestant sits out the rest of the scenario
-    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE_S)]
     patience: u64,
     #[command(flatten)]
     binary: Binary,
@@ -110,15 +112,25 @@ fn run(args: &Args) -> Result<bool> {
         file_system: machine::file_system(disk.path()),
         rounds: args.rounds,
         scale: args.scale,
-        arguments: program::make_words(&match args.congestion.as_str() {
-            CUBIC => Vec::new(),
-            other => vec!["--congestion".into(), other.into()],
-        }),
+        arguments: program::make_words(&shown_words(args)),
         congestion,
         method: runner.accounts.method().into(),
         names: names(&runner, &programs),
     };
     measure(args, &runner, &programs, &about)
+}
+
+/// The arguments that a reader needs to repeat the run.
+fn shown_words(args: &Args) -> Vec<String> {
+    let mut words = Vec::new();
+    if args.congestion != CUBIC {
+        words.extend(["--congestion".to_owned(), args.congestion.clone()]);
+    }
+    if args.patience != PATIENCE_S {
+        words.extend(["--patience".to_owned(), args.patience.to_string()]);
+    }
+    words.extend(args.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
+    words
 }
 
 /// The paths of this machine and the text that reports show instead; longer paths first.

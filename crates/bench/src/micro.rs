@@ -11,7 +11,7 @@ use crate::statistics::Spread;
 
 /// What a benchmark works through in one iteration.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
-pub enum Work {
+pub enum IterationWork {
     /// Bytes.
     Bytes(u64),
     /// Rows, blocks or transfers.
@@ -25,18 +25,18 @@ struct Benchmark {
     group: String,
     #[serde(rename = "function_id")]
     function: Option<String>,
-    throughput: Option<Work>,
+    throughput: Option<IterationWork>,
 }
 
 /// The estimates of a benchmark, of which the page shows one.
 #[derive(Debug, Deserialize)]
 struct Estimates {
-    median: Estimate,
+    median: TimeEstimate,
 }
 
 /// An estimate in nanoseconds.
 #[derive(Debug, Deserialize)]
-struct Estimate {
+struct TimeEstimate {
     confidence_interval: Interval,
     point_estimate: f64,
 }
@@ -50,13 +50,13 @@ struct Interval {
 
 /// A step that was measured.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct MeasuredStep {
     /// What it is part of: checksum, seal, record, ledger or allocation.
     pub group: String,
     /// Its name in the group.
     pub name: String,
     /// The work of one iteration.
-    pub work: Work,
+    pub work: IterationWork,
     /// Nanoseconds of one iteration: the median, with the bounds within which it lies with a confidence of 95 %.
     pub time_ns: Spread,
 }
@@ -65,19 +65,19 @@ pub struct Step {
 ///
 /// # Errors
 /// There are none, or one of the files cannot be read.
-pub fn read(criterion: &Path) -> Result<Vec<Step>> {
+pub fn read(criterion: &Path) -> Result<Vec<MeasuredStep>> {
     let mut steps = Vec::new();
     collect(criterion, &mut steps)?;
     ensure!(!steps.is_empty(), "no results in {}: `make bench-micro` makes them", criterion.display());
-    let size = |step: &Step| match step.work {
-        Work::Bytes(count) | Work::Elements(count) => count,
+    let size = |step: &MeasuredStep| match step.work {
+        IterationWork::Bytes(count) | IterationWork::Elements(count) => count,
     };
     steps.sort_by_key(|step| (step.group.clone(), step.name.clone(), size(step)));
     Ok(steps)
 }
 
 /// Adds the steps below a directory: each has its last results in a directory named `new`.
-fn collect(dir: &Path, steps: &mut Vec<Step>) -> Result<()> {
+fn collect(dir: &Path, steps: &mut Vec<MeasuredStep>) -> Result<()> {
     let entries = fs::read_dir(dir).with_context(|| format!("{}", dir.display()))?;
     for entry in entries {
         let path = entry?.path();
@@ -94,13 +94,13 @@ fn collect(dir: &Path, steps: &mut Vec<Step>) -> Result<()> {
 }
 
 /// The step whose results are in a directory; none without a count of its work.
-fn step(dir: &Path) -> Result<Option<Step>> {
+fn step(dir: &Path) -> Result<Option<MeasuredStep>> {
     let benchmark: Benchmark = parse(&dir.join("benchmark.json"))?;
     let Estimates { median } = parse(&dir.join("estimates.json"))?;
     let bounds = median.confidence_interval;
     let time_ns = Spread { median: median.point_estimate, least: bounds.lower_bound, most: bounds.upper_bound };
     let name = benchmark.function.unwrap_or_default();
-    Ok(benchmark.throughput.map(|work| Step { group: benchmark.group, name, work, time_ns }))
+    Ok(benchmark.throughput.map(|work| MeasuredStep { group: benchmark.group, name, work, time_ns }))
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T> {
@@ -112,7 +112,7 @@ fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T> {
 ///
 /// # Errors
 /// A line cannot be formatted.
-pub fn markdown(date: &str, machine: &str, steps: &[Step]) -> Result<String> {
+pub fn markdown(date: &str, machine: &str, steps: &[MeasuredStep]) -> Result<String> {
     let mut out = String::from("# The steps of each byte and of each record\n\n");
     writeln!(out, "- Date: {date}\n- Machine: {machine}\n- Command: `make bench-micro`")?;
     out += "- One thread; medians, with the bounds within which they lie with a confidence of 95 % (criterion)\n\n";
@@ -120,8 +120,8 @@ pub fn markdown(date: &str, machine: &str, steps: &[Step]) -> Result<String> {
     for step in steps {
         let Spread { median, least, most } = step.time_ns;
         let (work, count, unit) = match step.work {
-            Work::Bytes(bytes) => (format!("{} KiB", bytes >> 10), bytes, "GB/s"),
-            Work::Elements(count) => (format!("{count}"), count, "million/s"),
+            IterationWork::Bytes(bytes) => (format!("{} KiB", bytes >> 10), bytes, "GB/s"),
+            IterationWork::Elements(count) => (format!("{count}"), count, "million/s"),
         };
         // Bytes in a nanosecond are GB/s; elements in a nanosecond are 1,000 million/s.
         let rate = count as f64 / median * if unit == "GB/s" { 1.0 } else { 1e3 };
