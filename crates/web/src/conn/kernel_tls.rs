@@ -16,8 +16,8 @@ use super::Conn;
 /// each, 390 GB (RFC 8446, section 5.5).
 pub const KERNEL_SEALED_BYTES_MAX: u64 = 256 << 30;
 
-/// Whether the kernel seals records of both ciphers, as tried once over loopback. A kernel loads its module for TLS only for
-/// privileged processes, so it may lack what it could have.
+/// Whether the kernel seals records of both ciphers: tried once, over loopback. A process without privileges cannot have the kernel load its
+/// module for TLS.
 fn is_in_kernel() -> bool {
     static TRIED: OnceLock<bool> = OnceLock::new();
     *TRIED.get_or_init(|| {
