@@ -4,7 +4,7 @@
 //! ciphertext that it has read ahead cannot be given to the kernel.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::OnceLock;
 
 use rustls::{CipherSuite, Connection, ConnectionTrafficSecrets, ProtocolVersion};
@@ -49,26 +49,34 @@ impl Conn {
     /// Its TLS configuration must allow that secrets are extracted.
     ///
     /// # Errors
-    /// The connection broke, or was not one for which [`Conn::can_kernel_seal`] holds. It cannot be used any more.
+    /// The connection broke, or was not one for which [`Conn::can_kernel_seal`] holds. It is ended.
     pub fn let_kernel_seal(&mut self) -> io::Result<()> {
+        let handed_over = self.hand_over();
+        if handed_over.is_err() {
+            // The library is gone, and the kernel does not seal: nothing may be sent any more, which would go in clear.
+            let _ = self.socket.shutdown(Shutdown::Both);
+        }
+        handed_over
+    }
+
+    fn hand_over(&mut self) -> io::Result<()> {
         self.flush()?;
-        let tls = self.tls.take().ok_or(io::ErrorKind::NotConnected)?;
-        let (sequence, secrets) = tls.dangerous_extract_secrets().map_err(io::Error::other)?.tx;
         ktls::attach(&self.socket)?;
+        let tls = self.tls.take().ok_or(io::ErrorKind::NotConnected)?;
+        self.kernel_seals = true;
+        let (sequence, secrets) = tls.dangerous_extract_secrets().map_err(io::Error::other)?.tx;
         let refused = || io::Error::from(io::ErrorKind::Unsupported);
         match &secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => {
                 let key = key.as_ref().try_into().map_err(|_| refused())?;
-                self.set_sending_state(AesGcmKey::Aes128(key), iv.as_ref(), sequence)?;
+                self.set_sending_state(AesGcmKey::Aes128(key), iv.as_ref(), sequence)
             }
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => {
                 let key = key.as_ref().try_into().map_err(|_| refused())?;
-                self.set_sending_state(AesGcmKey::Aes256(key), iv.as_ref(), sequence)?;
+                self.set_sending_state(AesGcmKey::Aes256(key), iv.as_ref(), sequence)
             }
-            _ => return Err(refused()),
+            _ => Err(refused()),
         }
-        self.kernel_seals = true;
-        Ok(())
     }
 
     fn set_sending_state(&self, key: AesGcmKey<'_>, iv: &[u8], sequence: u64) -> io::Result<()> {
