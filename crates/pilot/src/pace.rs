@@ -41,6 +41,9 @@ const PROBE_AFTER: Duration = Duration::from_secs(1);
 const PROBE_AFTER_MAX: Duration = Duration::from_secs(16);
 /// A climb multiplies the rate by this in a round.
 const CLIMB: f64 = 1.25;
+/// The shortest round trip at which the rate of an earlier job is used. Over a shorter path slow start costs nothing, and a job may be over
+/// before it has found out that the path gives more by now: every short job would keep a rate that one slow job has left.
+const LONG_RTT_S: f64 = 0.005;
 /// The held rate counts as reached from this part on.
 const REACHED: f64 = 0.9;
 /// Below this part of the best rate of an open path one end has stalled: that is no measurement of the path…
@@ -115,7 +118,7 @@ fn short_queue_overflows(accumulator: &Accumulator) -> bool {
 impl Pacer {
     pub(super) fn new(past: Option<&PathHistory>) -> Pacer {
         let past = past.copied().unwrap_or_default();
-        let expected = past.capacity_bytes_s as f64;
+        let expected = if past.min_rtt_s < LONG_RTT_S { 0.0 } else { past.capacity_bytes_s as f64 };
         let open = State::Open { best: 0.0, flat: 0 };
         let held = State::Held { since: Duration::ZERO, settled: false };
         Pacer {

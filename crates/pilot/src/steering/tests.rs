@@ -201,6 +201,19 @@ fn a_known_rate_is_not_exceeded_at_the_start() {
 }
 
 #[test]
+fn a_short_path_is_measured_anew_by_every_job() {
+    let past = PathHistory { capacity_bytes_s: (GBIT / 4.0) as u64, streams: 2, min_rtt_s: 0.001, loss: 0.0 };
+    let mut path = Path { rate: GBIT, rtt: 0.001, queue: 1e6, loss: 0.0 };
+    let mut jobs = [job(2, 0.0, Some(past))];
+    run(&mut path, &mut jobs, 1.0, unchanged);
+    assert!(
+        jobs[0].share(&path, 0.2, 1.0) > 0.9,
+        "a slow job has left a quarter of the rate: {}",
+        jobs[0].share(&path, 0.2, 1.0)
+    );
+}
+
+#[test]
 fn a_capacity_that_grows_or_shrinks_is_found() {
     let mut path = Path { rate: GBIT, rtt: 0.05, queue: GBIT * 0.05, loss: 0.0 };
     let mut jobs = [job(2, 0.0, None)];
