@@ -1,4 +1,4 @@
-//! The system calls that the standard library does not offer: TCP facts and options, a wake-up descriptor, limits of this process,
+//! The system calls that the standard library does not offer: TCP facts and options, TLS in the kernel, a wake-up descriptor, limits of this process,
 //! namespaces, TUN devices, drivers of NICs, rtnetlink, real-time threads, processor time. All `unsafe` code of the workspace is here: all
 //! other crates forbid it.
 //!

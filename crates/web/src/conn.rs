@@ -1,5 +1,5 @@
 //! One blocking connection of a client or a server, over TCP or TLS. It reads heads and bodies and writes bytes; files go by `sendfile`
-//! where the connection is in clear text. Every wait has a bound.
+//! where the connection is in clear text, or the kernel seals it. Every wait has a bound.
 
 mod files;
 mod kernel_tls;
