@@ -119,12 +119,11 @@ pub fn markdown(date: &str, machine: &str, steps: &[MeasuredStep]) -> Result<Str
     out += "| step | work | time of one | rate |\n|---|---|---|---|\n";
     for step in steps {
         let Spread { median, least, most } = step.time_ns;
-        let (work, count, unit) = match step.work {
-            IterationWork::Bytes(bytes) => (format!("{} KiB", bytes >> 10), bytes, "GB/s"),
-            IterationWork::Elements(count) => (format!("{count}"), count, "million/s"),
-        };
         // Bytes in a nanosecond are GB/s; elements in a nanosecond are 1,000 million/s.
-        let rate = count as f64 / median * if unit == "GB/s" { 1.0 } else { 1e3 };
+        let (work, rate, unit) = match step.work {
+            IterationWork::Bytes(bytes) => (format!("{} KiB", bytes >> 10), bytes as f64 / median, "GB/s"),
+            IterationWork::Elements(count) => (count.to_string(), count as f64 / median * 1e3, "million/s"),
+        };
         writeln!(
             out,
             "| {} {} | {work} | {} ({} to {}) | {rate:.3} {unit} |",

@@ -13,8 +13,8 @@ use sys::ktls::{self, AesGcmKey, IV_BYTES, SendingState};
 use super::Conn;
 
 /// The most bytes that the kernel seals over one connection: it counts no records, and a key of AES-GCM is good for 2^24.5 of them with 16 KiB
-/// each, 390 GB (RFC 8446, section 5.5).
-pub const KERNEL_SEALED_BYTES_MAX: u64 = 256 << 30;
+/// each, 390 GB (RFC 8446, section 5.5). Not all records are full.
+pub const KERNEL_SEALED_BYTES_MAX: u64 = 128 << 30;
 
 /// Whether the kernel seals records of both ciphers: tried once, over loopback. A process without privileges cannot have the kernel load its
 /// module for TLS.
