@@ -54,7 +54,7 @@ bench: build ## Longhaul beside the peers that scripts/setup-bench.sh installs; 
 
 .PHONY: bench-micro
 bench-micro: ## the steps of each byte and each record, one by one: checksums, seals, records, ledger, allocation; writes docs/results/micro.md; BENCH="--help"
-	cargo bench --quiet --package bench --bench micro -- $(BENCH)
+	cargo bench --quiet --workspace --bench checksum --bench seal --bench record --bench ledger --bench allocation -- $(BENCH)
 	cargo run --release --quiet --package bench --bin micro-page
 
 .PHONY: bench-lab
