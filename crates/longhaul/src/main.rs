@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         }
     };
     sys::limits::raise_descriptor_limit();
-    sys::limits::limit_arenas();
+    sys::limits::set_up_allocator();
     let printer = Printer::new(args.output.json, args.output.quiet);
     let code = match run(args, &printer) {
         Ok(code) => code,

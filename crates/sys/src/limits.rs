@@ -13,15 +13,26 @@ pub fn raise_descriptor_limit() -> u64 {
     }
 }
 
-/// Limits the arenas of the C library's allocator to the number of processors, two at least. By default there are eight for each processor,
-/// and each keeps what its threads have freed: a node, whose threads come and go with its jobs, grew by 50 KiB with each job, and stays level
-/// since.
-pub fn limit_arenas() {
+/// The smallest allocation that the C library maps on its own, and unmaps when it is freed: smaller than a block.
+#[cfg(target_env = "gnu")]
+const MAPPED_BYTES: i32 = 512 << 10;
+
+/// Sets up the C library's allocator for a process whose threads and large blocks come and go with its jobs.
+///
+/// - As many arenas as processors, two at least. By default there are eight for each processor, and each keeps what its threads have freed: a
+///   node grew by 50 KiB with each job, and stays level since.
+/// - Blocks are always mapped. By default the first block that is freed raises the threshold to its own size; later blocks then lie between
+///   the small allocations of jobs, and their memory does not return to the system: the resident memory of a node that receives 100,000
+///   small files again and again rose from 66 to 96 MiB, and is at most 68 since.
+pub fn set_up_allocator() {
     #[cfg(target_env = "gnu")]
     {
         let arenas = i32::try_from(processors().max(2)).unwrap_or(i32::MAX);
         // SAFETY: mallopt(3) takes two numbers, and refuses what it does not know.
-        unsafe { libc::mallopt(libc::M_ARENA_MAX, arenas) };
+        unsafe {
+            libc::mallopt(libc::M_ARENA_MAX, arenas);
+            libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
+        }
     }
 }
 
