@@ -14,6 +14,7 @@ use model::locator::NodePlace;
 use wire::frame::Request;
 
 use crate::file_service::requests::{RequestKind, RequestedFiles};
+use crate::statistics::{median, spread};
 
 /// Threads of this program that share the native sessions.
 const SESSION_THREADS: u32 = 8;
@@ -45,8 +46,13 @@ pub struct Latencies {
     pub median_s: f64,
     /// The latency that 99 % of them stayed below, seconds.
     pub p99_s: f64,
-    /// The mean latency of the connection with the highest one, divided by the median of these means.
-    pub unfairness: f64,
+    /// The highest latency, seconds.
+    pub slowest_s: f64,
+    /// The mean latency of the connection with the highest one, divided by the median of these means. A pause of the machine, which delays
+    /// one answer, counts.
+    pub mean_unfairness: f64,
+    /// The same with the median latency of each connection: how much worse than others a connection is served all the time.
+    pub median_unfairness: f64,
 }
 
 impl Latencies {
@@ -55,12 +61,23 @@ impl Latencies {
         let mut all: Vec<f64> = connections.iter().flatten().copied().collect();
         all.sort_by(f64::total_cmp);
         let at = |share: f64| all.get(((all.len() as f64 * share) as usize).min(all.len().saturating_sub(1))).copied();
-        let asked = connections.iter().filter(|one| !one.is_empty());
-        let mut means: Vec<f64> = asked.map(|one| one.iter().sum::<f64>() / one.len() as f64).collect();
-        means.sort_by(f64::total_cmp);
-        let unfairness = means.last()? / means.get(means.len() / 2)?;
-        Some(Latencies { answered_s: all.len() as f64 / seconds, median_s: at(0.5)?, p99_s: at(0.99)?, unfairness })
+        let asked: Vec<&ConnectionLatencies> = connections.iter().filter(|one| !one.is_empty()).collect();
+        let means = asked.iter().map(|one| one.iter().sum::<f64>() / one.len() as f64);
+        let medians = asked.iter().filter_map(|one| median(one.iter().copied()));
+        Some(Latencies {
+            answered_s: all.len() as f64 / seconds,
+            median_s: at(0.5)?,
+            p99_s: at(0.99)?,
+            slowest_s: at(1.0)?,
+            mean_unfairness: most_by_median(means)?,
+            median_unfairness: most_by_median(medians)?,
+        })
     }
+}
+
+/// The highest value divided by the median of all.
+fn most_by_median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    spread(values).map(|values| values.most / values.median)
 }
 
 /// The result of a phase.
@@ -78,11 +95,12 @@ pub struct LoadResult {
 /// The node cannot be reached, or a request fails.
 pub fn run(port: u16, file: &str, load: OfferedLoad) -> Result<LoadResult> {
     let files = RequestedFiles { small: file.to_owned(), large: (file.to_owned(), 0) };
-    let sessions = open_sessions(port, load.sessions)?;
-    // All connections are open when the phase begins.
+    // All sessions are open before the phase begins and until it is over: neither opening nor closing a thousand of them belongs to it.
+    let mut sessions = open_sessions(port, load.sessions)?;
     let begin = Instant::now() + Duration::from_secs(1);
     thread::scope(|scope| {
-        let native = sessions.into_iter().map(|own| scope.spawn(move || ask_in_turn(own, load, begin)));
+        let native = (0..).zip(&mut sessions);
+        let native = native.map(|(thread, own)| scope.spawn(move || ask_in_turn(own, load, thread, begin)));
         let native: Vec<_> = native.collect();
         let http = (0..load.connections).map(|at| {
             let files = &files;
@@ -115,11 +133,16 @@ fn open_sessions(port: u16, count: u32) -> Result<Vec<Vec<Session>>> {
     threads.map(|thread| share(thread).with_context(|| format!("{count} native sessions"))).collect()
 }
 
-/// Has each session ask at its interval until the phase is over.
-fn ask_in_turn(mut sessions: Vec<Session>, load: OfferedLoad, begin: Instant) -> Result<Vec<ConnectionLatencies>> {
+/// Has each session of a thread ask at its interval until the phase is over; the queries of all threads are spread evenly.
+fn ask_in_turn(
+    sessions: &mut [Session],
+    load: OfferedLoad,
+    thread: u32,
+    begin: Instant,
+) -> Result<Vec<ConnectionLatencies>> {
     let mut latencies = vec![Vec::new(); sessions.len()];
     let step = load.session_interval / sessions.len().max(1) as u32;
-    let mut due = begin;
+    let mut due = begin + step * thread / SESSION_THREADS;
     for at in (0..sessions.len()).cycle() {
         if due >= begin + load.time {
             break;
@@ -168,8 +191,11 @@ mod tests {
             vec![(1..=50).map(f64::from).collect(), (51..=100).map(f64::from).collect()];
         let all = Latencies::of(&even, 10.0).unwrap();
         assert_eq!((all.answered_s, all.median_s, all.p99_s), (10.0, 51.0, 100.0));
-        let one_waits = vec![vec![1.0; 10], vec![1.0; 10], vec![5.0; 10]];
-        assert_eq!(Latencies::of(&one_waits, 1.0).unwrap().unfairness, 5.0);
+        assert_eq!(all.slowest_s, 100.0);
+        let one_waits = Latencies::of(&[vec![1.0; 10], vec![1.0; 10], vec![5.0; 10]], 1.0).unwrap();
+        assert_eq!((one_waits.mean_unfairness, one_waits.median_unfairness), (5.0, 5.0));
+        let one_pause = Latencies::of(&[vec![1.0; 3], vec![1.0; 3], vec![1.0, 10.0, 1.0]], 1.0).unwrap();
+        assert_eq!((one_pause.mean_unfairness, one_pause.median_unfairness), (4.0, 1.0));
         assert_eq!(Latencies::of(&[Vec::new()], 1.0), None);
     }
 }

@@ -14,7 +14,7 @@ const COST_RATIO_MAX: f64 = 1.25;
 const ANSWERED_MIN: f64 = 0.99;
 /// The longest latency that 99 % of the requests may have under the full load, seconds.
 const P99_MAX_S: f64 = 0.05;
-/// The most that the mean latency of the slowest connection may be, as a multiple of that of the middle one.
+/// The most that the median latency of the slowest connection may be, as a multiple of that of the middle one.
 const UNFAIRNESS_MAX: f64 = 2.0;
 
 /// The circumstances of the measurement.
@@ -135,12 +135,17 @@ fn load(out: &mut String, loads: &[LoadRow]) -> Result<bool> {
         out,
         "\n## Sessions and requests\n\nNative sessions that each ask for the exports at an interval, and GET requests for a file of 1 KiB in \
          clear at a rate; alone, and at once. A latency counts from the moment at which the request was due. The slowest connection is \
-         compared with the middle one, by mean latency. Targets at once: {:.0} % of the requests are answered in time, 99 % of them \
-         within {:.0} ms, and the slowest connection waits at most {UNFAIRNESS_MAX} times as long as the middle one.\n",
+         compared with the middle one by its mean and by its median latency. A pause of the machine, which delays whichever connection is \
+         being answered, raises the first; a connection that is served worse than others has a high median. Targets at once: {:.0} % of \
+         the requests are answered in time, 99 % of them within {:.0} ms, and the slowest connection waits at most {UNFAIRNESS_MAX} times \
+         as long as the middle one, by median.\n",
         ANSWERED_MIN * 100.0,
         P99_MAX_S * 1e3
     )?;
-    out.push_str("| load | kind | due/s | answered/s | median, ms | 99 %, ms | slowest connection | |\n|---|---|---|---|---|---|---|---|\n");
+    out.push_str(
+        "| load | kind | due/s | answered/s | median, ms | 99 %, ms | slowest, ms | slowest connection: mean | median | |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
+    );
     let mut met = true;
     for row in loads {
         let OfferedLoad { sessions, session_interval, connections, requests_s, .. } = row.load;
@@ -159,18 +164,16 @@ fn load(out: &mut String, loads: &[LoadRow]) -> Result<bool> {
                 value(|one| one.answered_s),
                 value(|one| one.median_s * 1e3),
                 value(|one| one.p99_s * 1e3),
-                value(|one| one.unfairness),
+                value(|one| one.slowest_s * 1e3),
+                value(|one| one.mean_unfairness),
+                value(|one| one.median_unfairness),
             ];
-            let [answered, _, p99_ms, unfairness] = cells.map(|cell| cell.map_or(f64::NAN, |cell| cell.median));
+            let [answered, _, p99_ms, _, _, unfairness] = cells.map(|cell| cell.map_or(f64::NAN, |cell| cell.median));
             let is_met = answered >= due_s * ANSWERED_MIN && p99_ms <= P99_MAX_S * 1e3 && unfairness <= UNFAIRNESS_MAX;
             met &= is_met || !is_judged;
             let verdict = if is_judged { word(is_met) } else { "" };
-            let [answered, median, p99, unfairness] = cells.map(show);
-            let title = row.title;
-            writeln!(
-                out,
-                "| {title} | {kind} | {due_s:.0} | {answered} | {median} | {p99} | {unfairness} | {verdict} |"
-            )?;
+            let cells = cells.map(show).join(" | ");
+            writeln!(out, "| {} | {kind} | {due_s:.0} | {cells} | {verdict} |", row.title)?;
         }
     }
     Ok(met)
@@ -211,7 +214,14 @@ mod tests {
         vec![LoadRow { title: "both", load, results: vec![result] }]
     }
 
-    const GOOD: Latencies = Latencies { answered_s: 500.0, median_s: 0.001, p99_s: 0.01, unfairness: 1.2 };
+    const GOOD: Latencies = Latencies {
+        answered_s: 500.0,
+        median_s: 0.001,
+        p99_s: 0.01,
+        slowest_s: 0.02,
+        mean_unfairness: 2.5,
+        median_unfairness: 1.2,
+    };
 
     #[test]
     fn targets_are_judged() {
@@ -224,7 +234,7 @@ mod tests {
         assert!(!met(&crowded, GOOD), "many jobs take longer");
         assert!(!met(&flat, Latencies { answered_s: 490.0, ..GOOD }));
         assert!(!met(&flat, Latencies { p99_s: 0.06, ..GOOD }));
-        assert!(!met(&flat, Latencies { unfairness: 3.0, ..GOOD }));
+        assert!(!met(&flat, Latencies { median_unfairness: 3.0, ..GOOD }));
     }
 
     #[test]
