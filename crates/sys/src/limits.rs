@@ -43,6 +43,17 @@ pub fn processors() -> usize {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn blocks_are_mapped_whatever_was_freed_before() {
+        super::set_up_allocator();
+        drop(Vec::<u8>::with_capacity(4 << 20));
+        let block = Vec::<u8>::with_capacity(1 << 20);
+        // SAFETY: the C library's allocator has returned the pointer.
+        let bytes = unsafe { libc::malloc_usable_size(block.as_ptr().cast_mut().cast()) };
+        assert!(bytes > (1 << 20) + 1024, "{bytes}: not whole pages");
+    }
+
     #[test]
     fn the_descriptor_limit_is_never_lowered() {
         let first = super::raise_descriptor_limit();
