@@ -235,17 +235,21 @@ fn loss_is_reported_with_its_direction_and_a_nearby_event() {
     operator.run(&["watch", "note", "firewall update", "--place", "far"]).expect(0);
     path.one_of.store(50, Ordering::SeqCst);
     let alarms = || operator.json(&["watch", "alarms"])[0]["alarms"].as_array().unwrap().clone();
-    let lost = until_some("loss is reported", LONG, || alarms().into_iter().find(|alarm| alarm["kind"] == "loss"));
-    assert_eq!((&lost["direction"], &lost["cause"]), (&"forward".into(), &"random_loss".into()), "{lost}");
+    // A busy machine delays packets now and then, in either direction: for a while the cause is congestion.
+    let lost = until_some("loss is reported with its cause", LONG, || {
+        alarms().into_iter().find(|alarm| alarm["kind"] == "loss" && alarm["cause"] == "random_loss")
+    });
+    assert_eq!(lost["direction"], "forward", "{lost}");
     assert!(lost["event"].as_str().unwrap().contains("firewall update"), "{lost}");
     assert!(lost["evidence"].as_str().unwrap().contains("packets lost forward"), "{lost}");
-    // A busy machine delays packets now and then, in either direction.
     until("only the way there is not well", LONG, || {
         let (forward, reverse) = health(&operator, "a", "far", "latency").unwrap();
         forward != "ok" && reverse == "ok"
     });
-    let text = operator.run(&["watch", "why", "far", "a"]).expect(0).text();
-    assert!(text.contains("a to far") && text.contains("cause: random_loss"), "{text}");
+    until("the reason is shown", LONG, || {
+        let text = operator.run(&["watch", "why", "far", "a"]).expect(0).text();
+        text.contains("a to far") && text.contains("cause: random_loss")
+    });
     path.one_of.store(0, Ordering::SeqCst);
     until("it is over", LONG, || alarms().iter().all(|alarm| alarm["kind"] != "loss"));
 }
